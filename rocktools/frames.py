@@ -331,7 +331,7 @@ SAMPLES = FrameSpec(
 
 AGENTS = FrameSpec(
     name="AGENTS",
-    meaning="One row per CPU, GPU or NIC of the node as each process saw it; facts as recorded, none from a model name.",
+    meaning="One row per CPU, GPU or NIC of the node as each process saw it; facts as recorded, none by model name.",
     key=("run", "process", "agent_id"),
     sort=("run", "process", "agent_id"),
     columns=(

@@ -71,7 +71,8 @@ def format_count(count: int) -> str:
 
 
 def _four_digits(value: float) -> str:
-    if value == int(value) and abs(value) < 10_000:
-        return str(int(value))
-    digits = max(0, 3 - math.floor(math.log10(abs(value)))) if value else 0
-    return f"{value:.{digits}f}"
+    rounded = float(f"{value:.4g}")
+    if rounded == int(rounded):
+        return str(int(rounded))
+    digits = max(0, 3 - math.floor(math.log10(abs(rounded))))
+    return f"{rounded:.{digits}f}"
