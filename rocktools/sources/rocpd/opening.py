@@ -1,0 +1,283 @@
+"""A path -> a read-only connection to the database there, or one plain error; the file itself is never changed.
+
+What a writer that died leaves behind decides how SQLite may open a file (measured with SQLite 3.40 after SIGKILL):
+
+* no `-journal` and no `-wal` beside it: `immutable=1`, which takes no lock, writes nothing, and works on read-only and
+  network file systems;
+* a `-journal`: opening in place would roll it back *into the user's file*, `immutable=1` would read torn pages. The
+  pair is copied to a temporary folder and rolled back there;
+* a `-wal`: `immutable=1` would see an empty database, a plain open would create files beside the user's. Copied too;
+* somebody holds a write lock: it is still being written, and any lock of ours could make that writer fail. Refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sqlite3
+import struct
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from urllib.parse import quote
+
+from rocktools.errors import DamagedFile, InputError, UnknownFormat
+from rocktools.findings import Finding, Severity
+
+MAGIC = b"SQLite format 3\x00"
+_HEADER_BYTES = 100
+_SIDECARS = ("-journal", "-wal")
+
+# SQLite's lock bytes lie at 1 GiB: PENDING, RESERVED, then 510 SHARED bytes. In WAL mode writers lock bytes 120-122
+# of the -shm file instead.
+_LOCK_RANGE_START = 0x40000000
+_LOCK_RANGE_BYTES = 512
+_SHM_WRITE_LOCK_START = 120
+_SHM_WRITE_LOCK_BYTES = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenDatabase:
+    """A connection that can only read, and what had to be done to get it.
+
+    Attributes:
+        path: the user's file.
+        connection: read-only; yields tuples.
+        read_uri: URI that opens the same bytes for another SQLite library.
+        findings: doubts that opening raised.
+    """
+
+    path: Path
+    connection: sqlite3.Connection
+    read_uri: str
+    findings: tuple[Finding, ...]
+    _cleanup: contextlib.ExitStack
+
+    def close(self) -> None:
+        """Close the connection and remove the private copy, if there was one."""
+        self._cleanup.close()
+
+    def __enter__(self) -> OpenDatabase:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def open_database(path: Path) -> OpenDatabase:
+    """Open the SQLite database at `path` for reading.
+
+    Raises:
+        InputError: there is no such file, or the system refuses to read it.
+        UnknownFormat: it is not an SQLite database.
+        DamagedFile: it is empty, truncated, torn, or still being written.
+    """
+    check_header(path)
+    check_writer(path)
+    sidecar = find_sidecar(path)
+    cleanup = contextlib.ExitStack()
+    readable, findings = path, list[Finding]()
+    try:
+        if sidecar is not None:
+            folder = cleanup.enter_context(tempfile.TemporaryDirectory(prefix="rocktools-"))
+            readable = copy_with_sidecars(path, Path(folder))
+            findings.append(_settle_copy(readable, path, sidecar))
+        uri = f"file:{quote(str(readable.absolute()))}?mode=ro&immutable=1"
+        connection = cleanup.enter_context(contextlib.closing(sqlite3.connect(uri, uri=True)))
+        with translate_sqlite_errors(path):
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except BaseException:
+        cleanup.close()
+        raise
+    return OpenDatabase(path=path, connection=connection, read_uri=uri, findings=tuple(findings), _cleanup=cleanup)
+
+
+def check_header(path: Path) -> None:
+    """Check that `path` is an SQLite database, and no shorter than its header says.
+
+    Beside a journal or log the length says nothing: the header may have been written before the pages it counts.
+
+    Raises: as `open_database`.
+    """
+    try:
+        size_bytes = path.stat().st_size
+        if path.is_dir():
+            raise InputError("rocpd-is-folder", "a database file is needed, and this is a folder", where=str(path))
+        with path.open("rb") as stream:
+            header = stream.read(_HEADER_BYTES)
+    except FileNotFoundError as error:
+        raise InputError("no-such-file", "there is no such file", where=str(path)) from error
+    except OSError as error:
+        raise InputError(
+            "unreadable-file", f"the system refuses to read it: {error.strerror}", where=str(path)
+        ) from error
+    if size_bytes == 0:
+        raise DamagedFile(
+            "rocpd-empty",
+            "the file is empty: the profiled process was killed or failed before the tool wrote its rows",
+            where=str(path),
+            hint="look into the log of that process; make it exit by itself, since the tool writes at exit",
+        )
+    if not header.startswith(MAGIC[: len(header)]):
+        raise UnknownFormat(
+            "not-sqlite",
+            f"not an SQLite database, so not a rocpd database (it begins with {header[:16]!r})",
+            where=str(path),
+            hint="rocktools reads the *_results.db files of rocprofv3 and rocprof-sys",
+        )
+    if find_sidecar(path) is None:
+        _check_length(path, header, size_bytes)
+
+
+def _check_length(path: Path, header: bytes, size_bytes: int) -> None:
+    promised_bytes = promised_size_bytes(header)
+    if len(header) < _HEADER_BYTES or (promised_bytes is not None and promised_bytes > size_bytes):
+        promise = "a database header" if promised_bytes is None else f"{promised_bytes:,} bytes as its header says"
+        raise DamagedFile(
+            "rocpd-truncated",
+            f"the file is cut short: {size_bytes:,} bytes are there, not {promise}",
+            where=str(path),
+            hint=f"copy it again, or save what is left: rocktools rocpd recover {path} -o recovered.db",
+        )
+
+
+def promised_size_bytes(header: bytes) -> int | None:
+    """The size an SQLite header gives for its file, or None where it gives none (SQLite file format, 1.3.8)."""
+    if len(header) < _HEADER_BYTES:
+        return None
+    page_bytes = struct.unpack(">H", header[16:18])[0]
+    changes, pages_count, valid_for = (struct.unpack(">I", header[at : at + 4])[0] for at in (24, 28, 92))
+    if pages_count == 0 or changes != valid_for:
+        return None
+    return int(pages_count) * (65536 if page_bytes == 1 else int(page_bytes))
+
+
+def find_sidecar(path: Path) -> Path | None:
+    """The journal or write-ahead log that lies beside a database and holds something, or None."""
+    for suffix in _SIDECARS:
+        sidecar = path.with_name(path.name + suffix)
+        if sidecar.is_file() and sidecar.stat().st_size > 0:
+            return sidecar
+    return None
+
+
+def check_writer(path: Path) -> None:
+    """Check that no other process is writing the database.
+
+    The locks are asked for, never taken (F_GETLK), so that a running job cannot fail because we looked.
+
+    Raises:
+        DamagedFile: a process holds a write lock on it.
+    """
+    shm = path.with_name(path.name + "-shm")
+    holder = _write_lock_holder(path, _LOCK_RANGE_START, _LOCK_RANGE_BYTES)
+    if holder is None and shm.is_file():
+        holder = _write_lock_holder(shm, _SHM_WRITE_LOCK_START, _SHM_WRITE_LOCK_BYTES)
+    if holder is not None:
+        by = f"process {holder}" if holder > 0 else "a process on another host"
+        raise DamagedFile(
+            "rocpd-locked",
+            f"the file is still being written by {by}",
+            where=str(path),
+            hint="wait until the profiled process has ended",
+        )
+
+
+def _write_lock_holder(path: Path, start: int, length: int) -> int | None:
+    """Process id that holds a write lock in that range of bytes; None where nobody does or the system cannot tell."""
+    try:
+        import fcntl  # not on Windows
+    except ImportError:
+        return None
+    if sys.platform.startswith("linux"):
+        layout, fields = "hhqqi4x", (fcntl.F_RDLCK, 0, start, length, 0)
+        kind_at, pid_at = 0, 4
+    elif sys.platform == "darwin":
+        layout, fields = "qqihh", (start, length, 0, fcntl.F_RDLCK, 0)
+        kind_at, pid_at = 3, 2
+    else:
+        return None
+    try:
+        with path.open("rb") as stream:
+            answer = fcntl.fcntl(stream, fcntl.F_GETLK, struct.pack(layout, *fields))
+    except OSError:  # no locks on this file system
+        return None
+    values = struct.unpack(layout, answer)
+    return None if values[kind_at] == fcntl.F_UNLCK else int(values[pid_at])
+
+
+def copy_with_sidecars(path: Path, folder: Path) -> Path:
+    """Copy a database and what lies beside it into `folder`; return the copy's path.
+
+    Raises:
+        InputError: the copy fails, usually because the disk is full.
+    """
+    copy = folder / path.name
+    try:
+        shutil.copyfile(path, copy)
+        for suffix in _SIDECARS:
+            sidecar = path.with_name(path.name + suffix)
+            if sidecar.is_file():
+                shutil.copyfile(sidecar, copy.with_name(copy.name + suffix))
+    except OSError as error:
+        raise InputError(
+            "copy-failed",
+            f"it was left in the middle of a write, and cannot be copied to be read safely: {error.strerror}",
+            where=f"{path} -> {folder}",
+            hint="set TMPDIR to a folder with more room",
+        ) from error
+    return copy
+
+
+def _settle_copy(copy: Path, path: Path, sidecar: Path) -> Finding:
+    """Let SQLite roll the private copy back (or forward, from a write-ahead log), and say so."""
+    with translate_sqlite_errors(path), contextlib.closing(sqlite3.connect(copy)) as connection:
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        connection.execute("PRAGMA journal_mode=DELETE").fetchone()
+    is_journal = sidecar.name.endswith("-journal")
+    return Finding(
+        rule="rocpd-hot-journal" if is_journal else "rocpd-write-ahead-log",
+        severity=Severity.WARNING,
+        where=str(path),
+        message=(
+            f"it was being written when its process died ({sidecar.name} lies beside it); read from a private copy "
+            "that was "
+            + ("rolled back to the last complete state, so rows may be missing" if is_journal else "brought up to date")
+        ),
+        numbers={"sidecar_bytes": sidecar.stat().st_size},
+        advice=f"rocktools rocpd recover {path} -o recovered.db" if is_journal else "",
+    )
+
+
+@contextlib.contextmanager
+def translate_sqlite_errors(path: Path, table: str | None = None) -> Iterator[None]:
+    """Turn SQLite's own exceptions into ours, naming the file and the table that was being read.
+
+    Raises:
+        DamagedFile: SQLite found the file damaged, locked, or unreadable.
+    """
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        text = str(error)
+        where = f"{path}, table {table}" if table else str(path)
+        if "locked" in text or "busy" in text:
+            raise DamagedFile("rocpd-locked", "the file is in use", where=where, hint="wait for its writer") from error
+        if "disk I/O error" in text:
+            raise DamagedFile(
+                "rocpd-io-error",
+                "the system cannot read the file (some network file systems fail this way)",
+                where=where,
+                hint="copy it to a local disk and read it there",
+            ) from error
+        raise DamagedFile(
+            "rocpd-malformed",
+            f"the database is damaged: SQLite says {text!r}",
+            where=where,
+            hint=f"save what is left: rocktools rocpd recover {path} -o recovered.db",
+        ) from error
