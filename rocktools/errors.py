@@ -37,7 +37,7 @@ class RocktoolsError(Exception):
     exit_code = EXIT_FAILURE
 
     def __init__(self, reference: str, what: str, *, where: str | None = None, hint: str | None = None) -> None:
-        super().__init__(what)
+        super().__init__(reference, what)  # both: what unpickles an error calls it with these
         self.reference = reference
         self.what = what
         self.where = where

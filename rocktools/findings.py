@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from types import MappingProxyType
 
 Number = int | float
 
@@ -38,7 +37,7 @@ class Finding:
     severity: Severity
     where: str
     message: str
-    numbers: Mapping[str, Number] = field(default_factory=lambda: MappingProxyType({}))
+    numbers: Mapping[str, Number] = field(default_factory=dict)
     advice: str = ""
 
     def as_dict(self) -> dict[str, object]:

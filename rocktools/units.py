@@ -33,10 +33,16 @@ _PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 
 
 def unit_of(column_name: str) -> str | None:
-    """The unit a column's name ends in, or None where it carries none (`grid_workitems_x` is in work-items)."""
+    """The unit a column's name ends in, or None where it carries none (`grid_workitems_x` is in work-items).
+
+    A suffix that only names what a rate is per says nothing: `tokens_per_s` is not in seconds.
+    """
     stem = column_name[:-2] if column_name.endswith(("_x", "_y", "_z")) else column_name
     matches = [suffix for suffix in SUFFIXES if stem.endswith(suffix)]
-    return SUFFIXES[max(matches, key=len)] if matches else None
+    if not matches:
+        return None
+    suffix = max(matches, key=len)
+    return None if stem.removesuffix(suffix).endswith("_per") else SUFFIXES[suffix]
 
 
 def format_duration(duration_ns: float) -> str:
@@ -60,8 +66,8 @@ def format_si(value: float, unit: str) -> str:
 
 def format_ratio(ratio: float) -> str:
     """A ratio as percent with one decimal; what is not zero never looks like zero."""
-    if 0 < ratio < 0.0005:
-        return "<0.1 %"
+    if 0 < abs(ratio) < 0.0005:
+        return "<0.1 %" if ratio > 0 else ">-0.1 %"
     return f"{100 * ratio:.1f} %"
 
 
