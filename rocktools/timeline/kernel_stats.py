@@ -1,0 +1,477 @@
+"""DISPATCHES and AGENTS -> one row per kernel with its times: the table behind `rocktools kernels`.
+
+Three ways to say how long a kernel took stand side by side, as each answers another question: `total_ns` adds up all
+its dispatches, `union_ns` counts every instant of a device once and may be compared with wall time, and the mean,
+median and extremes are of single dispatches. A device is a label of AGENTS, so what several processes run on one device
+is one union. Nothing here knows steps, HLO or counters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from rocktools.errors import ContractError, UsageError
+from rocktools.evidence import Evidence
+from rocktools.findings import Finding, Severity
+from rocktools.frames import DISPATCHES, Column, FrameSpec, nullable_int64, require_frame
+from rocktools.intervals import union_length_by
+
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+
+class By(str, Enum):
+    """What a kernel's dispatches are split by."""
+
+    KERNEL = "kernel"
+    DEVICE = "device"
+    STREAM = "stream"
+    SHAPE = "shape"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KernelStats:
+    """The table, and what it is a part of.
+
+    Attributes:
+        frame: keeps the contract of `KERNEL_STATS[by]`; the largest total first.
+        by: what a kernel's dispatches are split by.
+        findings: doubts about the dispatches.
+        dispatches_count: all dispatches handed in, also those that `match` leaves out; so are the next four.
+        total_ns: their durations added up.
+        critical_device: the device that is busy longest; None where there is no dispatch.
+        union_ns: time that device was busy, overlaps counted once.
+        window_ns: from the first start to the last end on that device.
+        evidence: of every value.
+    """
+
+    frame: pd.DataFrame
+    by: By
+    findings: tuple[Finding, ...]
+    dispatches_count: int
+    total_ns: int
+    critical_device: str | None
+    union_ns: int
+    window_ns: int
+    evidence: Evidence = Evidence.MEASURED
+
+    @property
+    def spec(self) -> FrameSpec:
+        return KERNEL_STATS[self.by]
+
+
+_GRID = ("grid_workitems_x", "grid_workitems_y", "grid_workitems_z")
+_WORKGROUP = ("workgroup_workitems_x", "workgroup_workitems_y", "workgroup_workitems_z")
+_RESOURCES = ("lds_bytes", "scratch_bytes", "vgpr_count", "agpr_count", "sgpr_count")
+_SHAPE = (*_GRID, *_WORKGROUP, *_RESOURCES)
+
+DISPATCH_COLUMNS = (
+    *("run", "process", "dispatch_id", "agent_id", "kernel_name", "start_ns", "end_ns", "stream_id"),
+    *_SHAPE,
+)
+"""The columns of DISPATCHES that `kernel_stats` reads."""
+
+_NO_TIME = "every dispatch of the row ends before it starts"
+
+
+def _shape_columns(missing: str) -> tuple[Column, ...]:
+    return (
+        Column("grid_workitems", "category", "grid in work-items (not workgroups), as XxYxZ", missing),
+        Column("workgroup_workitems", "category", "workgroup in work-items, as XxYxZ", missing),
+        *(Column(name, "Int64", DISPATCHES.column(name).meaning, missing) for name in _RESOURCES),
+    )
+
+
+def _spec(by: By, splits: Sequence[Column], *, is_of_one_device: bool) -> FrameSpec:
+    where = "the row's device" if is_of_one_device else "the device where that is most, never added over devices"
+    devices = (
+        Column("devices_count", "int64", "devices it ran on"),
+        Column("critical_device", "category", "device that `union_ns` is of; the first label of equals"),
+    )
+    variants = (
+        Column("variants_count", "int64", "different combinations of grid, workgroup, LDS, scratch and registers"),
+        *_shape_columns("ran in several variants (--by shape lists them), or not recorded"),
+    )
+    return FrameSpec(
+        name="KERNEL_STATS" if by is By.KERNEL else f"KERNEL_STATS_BY_{by.name}",
+        meaning=f"One row per kernel{' and ' + by.value if by is not By.KERNEL else ''}, the largest total first.",
+        key=("kernel_name", *(column.name for column in splits)),
+        sort=("total_ns", "kernel_name", *(column.name for column in splits)),
+        columns=(
+            Column("kernel_name", "category", "clean kernel name, as in DISPATCHES"),
+            *splits,
+            Column("dispatches_count", "int64", "dispatches, also those that end before they start"),
+            Column("total_ns", "int64", "durations added up, over all devices of the row"),
+            Column(
+                "share_ratio",
+                "float64",
+                "`total_ns` over that of all dispatches, also those that --match leaves out",
+                "no dispatch took any time",
+            ),
+            Column("union_ns", "int64", f"time covered, overlaps counted once, on {where}"),
+            *(() if is_of_one_device else devices),
+            Column("mean_ns", "float64", "mean duration", _NO_TIME),
+            Column("median_ns", "float64", "median duration", _NO_TIME),
+            Column("min_ns", "Int64", "shortest duration", _NO_TIME),
+            Column("max_ns", "Int64", "longest duration", _NO_TIME),
+            *(() if by is By.SHAPE else variants),
+        ),
+    )
+
+
+_DEVICE = Column("device", "category", "label of the device, as in AGENTS")
+_STREAM = Column("stream_id", "Int64", "HIP stream; unique within one process only", "not recorded")
+
+KERNEL_STATS: Mapping[By, FrameSpec] = MappingProxyType(
+    {
+        By.KERNEL: _spec(By.KERNEL, (), is_of_one_device=False),
+        By.DEVICE: _spec(By.DEVICE, (_DEVICE,), is_of_one_device=True),
+        By.STREAM: _spec(By.STREAM, (_DEVICE, _STREAM), is_of_one_device=True),
+        By.SHAPE: _spec(By.SHAPE, _shape_columns("not recorded"), is_of_one_device=False),
+    }
+)
+"""What the frame of each `By` looks like."""
+
+
+def kernel_stats(
+    dispatches: pd.DataFrame, agents: pd.DataFrame, *, by: By = By.KERNEL, match: str | None = None
+) -> KernelStats:
+    """Times and shapes of each kernel.
+
+    Dispatches that end before they start are counted, but give no time; a finding says how many there are.
+
+    Args:
+        dispatches: DISPATCHES, at least with `DISPATCH_COLUMNS`.
+        agents: AGENTS, at least with the key and `device`.
+        by: what a kernel's dispatches are split by.
+        match: regular expression searched for in the clean kernel name; None: all kernels.
+
+    Raises:
+        UsageError: `match` is not a regular expression.
+        ContractError: `dispatches` lacks a column, as counted dispatches do: they have no times to report.
+    """
+    pattern = _compiled(match)
+    lacking = [name for name in DISPATCH_COLUMNS if name not in dispatches.columns]
+    if lacking:
+        raise ContractError("frame-columns", f"DISPATCHES must have the columns {lacking} for the times of kernels")
+    timed = _timed(dispatches, agents)
+    findings = [*_negative_durations(dispatches, timed), *_unknown_agents(timed)]
+    chosen, chosen_timed = dispatches, timed
+    if pattern is not None:
+        names = dispatches["kernel_name"].cat
+        is_match = np.array([pattern.search(name) is not None for name in names.categories], dtype=np.bool_)
+        kept = is_match[names.codes.to_numpy()] if len(is_match) else np.zeros(len(dispatches), dtype=np.bool_)
+        chosen, chosen_timed = dispatches.loc[kept, list(DISPATCH_COLUMNS)], timed.only(kept)
+        findings += _nothing_matched(dispatches, kept, pattern)
+    if by is By.STREAM:
+        findings += _shared_stream_ids(chosen, chosen_timed)
+    device, union_ns, window_ns = _busiest(timed)
+    return KernelStats(
+        frame=_frame(chosen, chosen_timed, by, total_ns=timed.total_ns),
+        by=by,
+        findings=tuple(findings),
+        dispatches_count=len(dispatches),
+        total_ns=timed.total_ns,
+        critical_device=device,
+        union_ns=union_ns,
+        window_ns=window_ns,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Timed:
+    """What the arithmetic needs of each dispatch, in the order of the frame.
+
+    Attributes:
+        device: index into `labels`, which are ascending.
+        has_time: whether the dispatch does not end before it starts.
+        unknown: labels made up for agents that AGENTS lacks.
+    """
+
+    start_ns: IntArray
+    end_ns: IntArray
+    device: IntArray
+    has_time: BoolArray
+    labels: tuple[str, ...]
+    unknown: tuple[str, ...]
+
+    @property
+    def total_ns(self) -> int:
+        return int((self.end_ns - self.start_ns)[self.has_time].sum())
+
+    def unions(self, groups: IntArray, groups_count: int) -> IntArray:
+        """The time each group of dispatches covers."""
+        kept = self.has_time
+        return union_length_by(self.start_ns[kept], self.end_ns[kept], groups[kept], groups_count)
+
+    def only(self, kept: BoolArray) -> _Timed:
+        return _Timed(
+            start_ns=self.start_ns[kept],
+            end_ns=self.end_ns[kept],
+            device=self.device[kept],
+            has_time=self.has_time[kept],
+            labels=self.labels,
+            unknown=self.unknown,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Groups:
+    """Dispatches in groups: the group of each, numbered as they first appear, and the first dispatch of each group."""
+
+    of: IntArray
+    first: IntArray
+
+    def __len__(self) -> int:
+        return int(self.first.size)
+
+
+def _compiled(match: str | None) -> re.Pattern[str] | None:
+    if match is None:
+        return None
+    try:
+        return re.compile(match)
+    except re.error as error:
+        raise UsageError(
+            "bad-regex",
+            f"{match!r} is not a regular expression: {error}",
+            hint="escape what is meant literally, as in '\\(' and '\\*'",
+        ) from error
+
+
+def _timed(dispatches: pd.DataFrame, agents: pd.DataFrame) -> _Timed:
+    key = ["run", "process", "agent_id"]
+    groups = _grouped([_codes(dispatches[name]) for name in key])
+    known = dict(zip(zip(*(agents[name] for name in key), strict=True), agents["device"], strict=True))
+    found, unknown = [], []
+    for run, process, agent_id in dispatches[key].iloc[groups.first].itertuples(index=False, name=None):
+        label = known.get((run, process, agent_id))
+        if label is None:
+            label = f"{process}:agent{agent_id}"
+            unknown.append(label)
+        found.append(str(label))
+    labels = sorted(set(found))
+    index = {label: position for position, label in enumerate(labels)}
+    start_ns, end_ns = dispatches["start_ns"].to_numpy(), dispatches["end_ns"].to_numpy()
+    return _Timed(
+        start_ns=start_ns,
+        end_ns=end_ns,
+        device=np.array([index[label] for label in found], dtype=np.int64)[groups.of],
+        has_time=end_ns >= start_ns,
+        labels=tuple(labels),
+        unknown=tuple(unknown),
+    )
+
+
+def _busiest(timed: _Timed) -> tuple[str | None, int, int]:
+    """The device that is busy longest, its union and its window."""
+    if not timed.labels:
+        return None, 0, 0
+    unions = timed.unions(timed.device, len(timed.labels))
+    device = int(np.argmax(unions))
+    own = timed.has_time & (timed.device == device)
+    window_ns = int(timed.end_ns[own].max() - timed.start_ns[own].min()) if bool(own.any()) else 0
+    return timed.labels[device], int(unions[device]), window_ns
+
+
+def _frame(chosen: pd.DataFrame, timed: _Timed, by: By, *, total_ns: int) -> pd.DataFrame:
+    spec = KERNEL_STATS[by]
+    if chosen.empty:
+        return spec.empty()
+    shapes = _grouped([_codes(chosen[name]) for name in _SHAPE])
+    kernel = _codes(chosen["kernel_name"])
+    splits = {
+        By.KERNEL: (),
+        By.DEVICE: (timed.device,),
+        By.STREAM: (timed.device, _codes(chosen["stream_id"])),
+        By.SHAPE: (shapes.of,),
+    }
+    rows = _grouped([kernel, *splits[by]])
+    pairs = _grouped([rows.of, shapes.of])
+    variants_count = np.bincount(rows.of[pairs.first], minlength=len(rows))
+    first = chosen.iloc[rows.first]
+    times = _durations(rows, timed)
+    values: dict[str, Any] = {
+        "kernel_name": _labels(first["kernel_name"].tolist()),
+        "device": _labels([timed.labels[device] for device in timed.device[rows.first]]),
+        "stream_id": first["stream_id"].array,
+        "dispatches_count": np.bincount(rows.of, minlength=len(rows)),
+        "share_ratio": times["total_ns"] / total_ns if total_ns else np.full(len(rows), np.nan),
+        "variants_count": variants_count,
+        **times,
+        **_unions(rows, timed),
+        **_shape_values(first, is_one=variants_count == 1),
+    }
+    frame = pd.DataFrame({name: values[name] for name in spec.names})
+    ascending = [name != "total_ns" for name in spec.sort]
+    return require_frame(frame.sort_values(list(spec.sort), ascending=ascending, ignore_index=True), spec)
+
+
+def _durations(rows: _Groups, timed: _Timed) -> dict[str, Any]:
+    """Total, mean, median and extremes of each row. Integers stay integers: no bincount, whose weights are float64."""
+    row = rows.of[timed.has_time]
+    durations = (timed.end_ns - timed.start_ns)[timed.has_time]
+    order = np.lexsort((durations, row))
+    durations, row = durations[order], row[order]
+    counts = np.bincount(row, minlength=len(rows))
+    has_time = counts > 0
+    counts = counts[has_time]
+    begins = np.cumsum(counts) - counts
+
+    def spread(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """One value per row that has a time -> one per row."""
+        result = np.zeros(len(rows), dtype=values.dtype)
+        result[has_time] = values
+        return result
+
+    totals = np.add.reduceat(durations, begins) if begins.size else begins
+    middles = durations[begins + (counts - 1) // 2] + durations[begins + counts // 2]
+    return {
+        "total_ns": spread(totals),
+        "mean_ns": np.where(has_time, spread(totals / counts), np.nan),
+        "median_ns": np.where(has_time, spread(middles / 2), np.nan),
+        "min_ns": nullable_int64(spread(durations[begins]), ~has_time),
+        "max_ns": nullable_int64(spread(durations[begins + counts - 1]), ~has_time),
+    }
+
+
+def _unions(rows: _Groups, timed: _Timed) -> dict[str, Any]:
+    """The union of each row on the device where it is largest, that device, and the number of devices."""
+    pairs = _grouped([rows.of, timed.device])
+    unions = timed.unions(pairs.of, len(pairs))
+    row, device = rows.of[pairs.first], timed.device[pairs.first]
+    order = np.lexsort((device, -unions, row))
+    devices_count = np.bincount(row, minlength=len(rows))
+    critical = order[np.cumsum(devices_count) - devices_count]
+    return {
+        "union_ns": unions[critical],
+        "devices_count": devices_count,
+        "critical_device": _labels([timed.labels[index] for index in device[critical]]),
+    }
+
+
+def _shape_values(first: pd.DataFrame, *, is_one: BoolArray) -> dict[str, Any]:
+    """Geometry and registers of the first dispatch of each row, missing where the row has several variants."""
+    shown = {name: first[name].array.copy() for name in _SHAPE}
+    for column in shown.values():
+        column[~is_one] = pd.NA
+    return {
+        "grid_workitems": _labels(_extents([shown[name] for name in _GRID])),
+        "workgroup_workitems": _labels(_extents([shown[name] for name in _WORKGROUP])),
+        **{name: shown[name] for name in _RESOURCES},
+    }
+
+
+def _extents(columns: Sequence[Any]) -> list[str | None]:
+    """`65536x1x1`; `?` for a missing one of the three, None where all are."""
+    extents = zip(*columns, strict=True)
+    texts = ("x".join("?" if extent is pd.NA else str(extent) for extent in xyz) for xyz in extents)
+    return [None if text == "?x?x?" else text for text in texts]
+
+
+def _labels(texts: Sequence[str | None]) -> pd.Categorical:
+    """Texts whose categories are in alphabetical order, so that sorting them sorts by the text."""
+    return pd.Categorical(texts, categories=sorted({text for text in texts if text is not None}))
+
+
+def _codes(column: pd.Series) -> IntArray:
+    """Equal values have equal codes, from 0; what is missing is a value like any other."""
+    is_category = isinstance(column.dtype, pd.CategoricalDtype)
+    codes: npt.NDArray[Any] = column.cat.codes.to_numpy() if is_category else pd.factorize(column)[0]
+    return codes.astype(np.int64) + 1
+
+
+def _grouped(parts: Sequence[IntArray]) -> _Groups:
+    """Groups of equal combinations of codes."""
+    combined, size = np.zeros(parts[0].size, dtype=np.int64), 1
+    for part in parts:
+        values_count = int(part.max(initial=0)) + 1
+        if size * values_count > np.iinfo(np.int64).max:
+            combined, distinct = pd.factorize(combined)
+            size = len(distinct)  # at most one per dispatch: the product fits again
+        combined = combined * values_count + part
+        size *= values_count
+    of, distinct = pd.factorize(combined)
+    first = np.empty(len(distinct), dtype=np.int64)
+    first[of[::-1]] = np.arange(of.size - 1, -1, -1)  # of equal indices the last one written stays: the first dispatch
+    return _Groups(of.astype(np.int64), first)
+
+
+def _negative_durations(dispatches: pd.DataFrame, timed: _Timed) -> list[Finding]:
+    without = np.flatnonzero(~timed.has_time)
+    if without.size == 0:
+        return []
+    first = dispatches.iloc[int(without[0])]
+    return [
+        Finding(
+            rule="negative-duration",
+            severity=Severity.WARNING,
+            where=f"DISPATCHES, {first['process']}, dispatch {first['dispatch_id']} is the first",
+            message=f"{without.size} of {len(dispatches)} dispatches end before they start; they are counted, but give "
+            "no time",
+            numbers={"negative_dispatches_count": int(without.size), "dispatches_count": len(dispatches)},
+        )
+    ]
+
+
+def _unknown_agents(timed: _Timed) -> list[Finding]:
+    if not timed.unknown:
+        return []
+    return [
+        Finding(
+            rule="unknown-agent",
+            severity=Severity.WARNING,
+            where="AGENTS",
+            message=f"{len(timed.unknown)} agents that ran dispatches are not listed, among them {timed.unknown[0]}; "
+            "each counts as a device of its own",
+            numbers={"unknown_agents_count": len(timed.unknown)},
+        )
+    ]
+
+
+def _nothing_matched(dispatches: pd.DataFrame, kept: BoolArray, pattern: re.Pattern[str]) -> list[Finding]:
+    if bool(kept.any()) or dispatches.empty:
+        return []
+    kernels_count = int(dispatches["kernel_name"].nunique())
+    return [
+        Finding(
+            rule="no-kernel-matched",
+            severity=Severity.WARNING,
+            where="DISPATCHES",
+            message=f"none of {kernels_count} kernel names contains {pattern.pattern!r}",
+            numbers={"kernels_count": kernels_count},
+            advice="run it without --match to see the names",
+        )
+    ]
+
+
+def _shared_stream_ids(chosen: pd.DataFrame, timed: _Timed) -> list[Finding]:
+    if chosen.empty:
+        return []
+    streams = _grouped([timed.device, _codes(chosen["stream_id"])])
+    owners = _grouped([streams.of, _codes(chosen["run"]), _codes(chosen["process"])])
+    shared = int((np.bincount(streams.of[owners.first]) > 1).sum())
+    if shared == 0:
+        return []
+    return [
+        Finding(
+            rule="stream-id-shared",
+            severity=Severity.NOTE,
+            where="DISPATCHES",
+            message=f"{shared} of {len(streams)} streams have a number that several processes use on one device; a row "
+            "may hold a stream of each",
+            numbers={"shared_streams_count": shared, "streams_count": len(streams)},
+        )
+    ]
