@@ -1,0 +1,1 @@
+"""Opens run directories and bare files, and builds each frame once, on demand."""

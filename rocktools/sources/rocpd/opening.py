@@ -1,4 +1,4 @@
-"""A path -> a read-only connection to the database there, or one plain error; the file itself is never changed.
+"""A path -> read-only connections to the database there, or one plain error; the file itself is never changed.
 
 What a writer that died leaves behind decides how SQLite may open a file (measured with SQLite 3.40 after SIGKILL):
 
@@ -40,27 +40,40 @@ _SHM_WRITE_LOCK_BYTES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenDatabase:
-    """A connection that can only read, and what had to be done to get it.
+class ReadableDatabase:
+    """A database that can be read safely, and what had to be done for that.
 
     Attributes:
         path: the user's file.
-        connection: read-only; yields tuples.
-        read_uri: URI that opens the same bytes for another SQLite library.
-        findings: doubts that opening raised.
+        uri: opens it, or the private copy made of it, for reading only; any SQLite library understands it.
+        findings: doubts that this raised.
     """
 
     path: Path
-    connection: sqlite3.Connection
-    read_uri: str
+    uri: str
     findings: tuple[Finding, ...]
     _cleanup: contextlib.ExitStack
 
+    def connect(self) -> sqlite3.Connection:
+        """A new read-only connection, which the caller closes. It yields tuples.
+
+        Raises:
+            DamagedFile: SQLite cannot read it.
+        """
+        with translate_sqlite_errors(self.path):
+            connection = sqlite3.connect(self.uri, uri=True)
+            try:
+                connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            except BaseException:
+                connection.close()
+                raise
+        return connection
+
     def close(self) -> None:
-        """Close the connection and remove the private copy, if there was one."""
+        """Remove the private copy, if there is one."""
         self._cleanup.close()
 
-    def __enter__(self) -> OpenDatabase:
+    def __enter__(self) -> ReadableDatabase:
         return self
 
     def __exit__(
@@ -69,8 +82,8 @@ class OpenDatabase:
         self.close()
 
 
-def open_database(path: Path) -> OpenDatabase:
-    """Open the SQLite database at `path` for reading.
+def make_readable(path: Path) -> ReadableDatabase:
+    """Find out how the SQLite database at `path` can be read, and make a private copy where it must not be opened in place.
 
     Raises:
         InputError: there is no such file, or the system refuses to read it.
@@ -87,14 +100,11 @@ def open_database(path: Path) -> OpenDatabase:
             folder = cleanup.enter_context(tempfile.TemporaryDirectory(prefix="rocktools-"))
             readable = copy_with_sidecars(path, Path(folder))
             findings.append(_settle_copy(readable, path, sidecar))
-        uri = f"file:{quote(str(readable.absolute()))}?mode=ro&immutable=1"
-        connection = cleanup.enter_context(contextlib.closing(sqlite3.connect(uri, uri=True)))
-        with translate_sqlite_errors(path):
-            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except BaseException:
         cleanup.close()
         raise
-    return OpenDatabase(path=path, connection=connection, read_uri=uri, findings=tuple(findings), _cleanup=cleanup)
+    uri = f"file:{quote(str(readable.absolute()))}?mode=ro&immutable=1"
+    return ReadableDatabase(path=path, uri=uri, findings=tuple(findings), _cleanup=cleanup)
 
 
 def check_header(path: Path) -> None:
@@ -102,7 +112,7 @@ def check_header(path: Path) -> None:
 
     Beside a journal or log the length says nothing: the header may have been written before the pages it counts.
 
-    Raises: as `open_database`.
+    Raises: as `make_readable`.
     """
     try:
         size_bytes = path.stat().st_size

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from rocktools.errors import DamagedFile, UnknownFormat, UnsupportedVersion
-from rocktools.sources.rocpd.opening import translate_sqlite_errors
+from rocktools.sources.rocpd.columns import TableReader
 
 # The tables that schema 3 had from the start.
 BASE_TABLES = (
@@ -159,7 +158,7 @@ def quote_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def read_processes(connection: sqlite3.Connection, path: Path) -> tuple[ProcessTables, ...]:
+def read_processes(reader: TableReader) -> tuple[ProcessTables, ...]:
     """The processes in a database, in the order in which their tables were created.
 
     Raises:
@@ -167,14 +166,12 @@ def read_processes(connection: sqlite3.Connection, path: Path) -> tuple[ProcessT
         UnsupportedVersion: a rocpd schema of version 4 or later, or compressed.
         DamagedFile: rocpd, but without the tables of any process.
     """
-    with translate_sqlite_errors(path, "sqlite_master"):
-        rows = connection.execute("SELECT type, name FROM sqlite_master WHERE type IN ('table', 'view')").fetchall()
-        table_names = [name for kind, name in rows if kind == "table" and not name.startswith("sqlite_")]
-        view_names = {name for kind, name in rows if kind == "view"}
-        _refuse_foreign(set(table_names), path)
-        processes = [
-            _read_process(connection, path, suffix, table_names) for suffix in _find_suffixes(connection, table_names)
-        ]
+    path = reader.path
+    rows = reader.rows("SELECT type, name FROM sqlite_master WHERE type IN ('table', 'view')")
+    table_names = [name for kind, name in rows if kind == "table" and not name.startswith("sqlite_")]
+    view_names = {name for kind, name in rows if kind == "view"}
+    _refuse_foreign(set(table_names), path)
+    processes = [_read_process(reader, suffix, table_names) for suffix in _find_suffixes(reader, table_names)]
     for process in processes:
         _refuse_version(process)
     if processes:
@@ -209,7 +206,7 @@ def _refuse_version(process: ProcessTables) -> None:
     if compression or "info_blob_schema" in process.tables:
         raise UnsupportedVersion(
             "rocpd-compressed",
-            f"a rocpd database with compressed columns ({compression or 'blob tables'}), an experiment no release writes",
+            f"a rocpd database with compressed columns ({compression or 'blob tables'}), never released",
             where=str(process.path),
             hint="capture with a released rocprofv3",
         )
@@ -227,7 +224,7 @@ def _refuse_version(process: ProcessTables) -> None:
         )
 
 
-def _find_suffixes(connection: sqlite3.Connection, table_names: list[str]) -> list[str]:
+def _find_suffixes(reader: TableReader, table_names: list[str]) -> list[str]:
     """Suffixes by order of first table: those that the metadata tables name, and those that the names themselves show.
 
     A suffix that only one table shows is not believed: `rocpd_event_operation_0191` would give `_operation_0191`.
@@ -241,7 +238,7 @@ def _find_suffixes(connection: sqlite3.Connection, table_names: list[str]) -> li
     for suffix, bases in shown.items():
         if "metadata" in bases:
             query = f"SELECT value FROM {quote_name('rocpd_metadata' + suffix)} WHERE tag = 'uuid'"
-            named.update(str(value) for (value,) in connection.execute(query) if str(value) in shown)
+            named.update(str(value) for (value,) in reader.rows(query) if str(value) in shown)
     return [
         suffix
         for suffix, bases in shown.items()
@@ -249,7 +246,7 @@ def _find_suffixes(connection: sqlite3.Connection, table_names: list[str]) -> li
     ]
 
 
-def _read_process(connection: sqlite3.Connection, path: Path, suffix: str, table_names: list[str]) -> ProcessTables:
+def _read_process(reader: TableReader, suffix: str, table_names: list[str]) -> ProcessTables:
     tables = {}
     for name in table_names:
         if name.startswith("rocpd_") and name.endswith(suffix) and len(name) > len("rocpd_" + suffix):
@@ -259,15 +256,15 @@ def _read_process(connection: sqlite3.Connection, path: Path, suffix: str, table
                 continue
             columns = {
                 row[1]: TableColumn(name=row[1], declared_type=row[2], is_nullable=not (row[3] or row[5]))
-                for row in connection.execute(f"PRAGMA table_info({quote_name(name)})")
+                for row in reader.rows(f"PRAGMA table_info({quote_name(name)})")
             }
             tables[base] = Table(base=base, name=name, columns=columns)
     metadata: dict[str, str] = {}
     if "metadata" in tables:
         query = f"SELECT tag, value FROM {tables['metadata'].quoted}"
-        metadata = {str(tag): str(value) for tag, value in connection.execute(query)}
-    label = suffix.lstrip("_").replace("_", "-") or path.stem
-    return ProcessTables(path=path, suffix=suffix, label=label, metadata=metadata, tables=tables)
+        metadata = {str(tag): str(value) for tag, value in reader.rows(query)}
+    label = suffix.lstrip("_").replace("_", "-") or reader.path.stem
+    return ProcessTables(path=reader.path, suffix=suffix, label=label, metadata=metadata, tables=tables)
 
 
 def parse_extdata(text: object) -> dict[str, object]:

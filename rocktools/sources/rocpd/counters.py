@@ -1,0 +1,250 @@
+"""rocpd_pmc_event -> COUNTER_VALUES: one row per counter of a dispatch, reduced over its hardware instances four ways.
+
+rocprofv3 writes one row per hardware instance and throws the instance's place away; AMD's own view sums them, which is
+wrong for clocks. Which of the four reductions is right depends on the counter, and is chosen where its meaning is known
+(rocktools.counters), not here.
+
+Three things must not be summed in silence:
+
+* SPM rows (`sample_id` is set) are points of a time series, not totals: left out and counted;
+* rows of samples (SMI telemetry of rocprof-sys) belong to SAMPLES, not to a dispatch;
+* kernel replay before the `replay_pass` column hangs the rows of all G passes on one event, so that a counter repeated
+  in G groups has G times its instances and G times its sum. Seen by counting rows: a hardware block has one number of
+  instances, so a raw counter with a multiple of its neighbours' rows was over-counted. Its sum becomes missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rocktools.findings import Finding, Severity
+from rocktools.sources.rocpd.columns import Field, IntColumn, TableReader, absent_column
+from rocktools.sources.rocpd.dispatches import count_rows
+from rocktools.sources.rocpd.facts import read_info_rows
+from rocktools.sources.rocpd.parts import (
+    LabelColumn,
+    Part,
+    find_positions,
+    identity_columns,
+    label_constant,
+    label_ids,
+    sort_part,
+)
+from rocktools.sources.rocpd.schema import ProcessTables, Table
+
+_PROBE_ROWS = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CounterFacts:
+    """What a process recorded about one counter id; several ids share a name, one for each agent."""
+
+    name: str
+    block: str
+    is_derived: bool
+
+
+def is_counter_pass(reader: TableReader, process: ProcessTables) -> bool:
+    """Whether counters were collected around the dispatches of a process, which serialises them.
+
+    Raises:
+        DamagedFile: SQLite cannot read the tables.
+    """
+    values, dispatches = process.tables.get("pmc_event"), process.tables.get("kernel_dispatch")
+    if values is None or dispatches is None or "event_id" not in dispatches.columns:
+        return False
+    some = f"SELECT event_id FROM {values.quoted}{_not_spm(values)} LIMIT {_PROBE_ROWS}"
+    everything = f"SELECT event_id FROM {values.quoted}{_not_spm(values)}"
+    if reader.scalar(f"SELECT event_id FROM {values.quoted} LIMIT 1") is None:
+        return False
+    # The first rows decide almost always; only telemetry with millions of rows needs the second, slower question.
+    return any(
+        reader.scalar(f"SELECT 1 FROM {dispatches.quoted} WHERE event_id IN ({events}) LIMIT 1") is not None
+        for events in (some, everything)
+    )
+
+
+def read_counter_values(reader: TableReader, process: ProcessTables, run: str, pass_label: str) -> Part:
+    """The COUNTER_VALUES rows of a counter pass, in the order of the frame.
+
+    Raises:
+        DamagedFile: SQLite cannot read the tables.
+    """
+    values, dispatches = process.tables["pmc_event"], process.tables["kernel_dispatch"]
+    facts = read_counter_facts(reader, process)
+    _report_spm(reader, values)
+    part = _join_dispatches(reader, dispatches, _reduce_instances(reader, values))
+    overcounted = _find_overcounted(part, facts)
+    _report_overcounted(reader, process, overcounted)
+    counters: IntColumn = part["pmc_id"]
+    is_overcounted = np.isin(counters.values, sorted(overcounted))
+    rows_count = len(counters)
+    names: dict[int, str | None] = {key: counter.name for key, counter in facts.items()}
+    names.update({key: f"counter_{key}" for key in np.unique(counters.values).tolist() if key not in names})
+    part.update(identity_columns(process.label, run, rows_count))
+    part["pass"] = label_constant(pass_label, rows_count)
+    part["counter"] = label_ids(counters, names)
+    part["sum_value"] = np.where(is_overcounted, np.nan, part["sum_value"])
+    part["instances_count"] = IntColumn(part["instances_count"].values, is_overcounted)
+    del part["pmc_id"]
+    return _order_rows(part)
+
+
+def read_counter_facts(reader: TableReader, process: ProcessTables) -> dict[int, CounterFacts]:
+    """Counter id -> name, block, and whether it is computed from others. Never `extdata`: 116 KB in each row."""
+    columns = ["id", "name", "block", "is_derived", "expression"]
+    return {
+        row["id"]: CounterFacts(
+            name=str(row["name"]),
+            block=str(row["block"] or ""),
+            is_derived=bool(row["is_derived"]) or bool(row["expression"]),
+        )
+        for row in read_info_rows(reader, process, "info_pmc", columns)
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """Values of one (event, counter) put together; one entry for each, the arrays equally long."""
+
+    event_ids: np.ndarray
+    pmc_ids: np.ndarray
+    sums: np.ndarray
+    minima: np.ndarray
+    maxima: np.ndarray
+    counts: np.ndarray
+
+    def take(self, order: np.ndarray) -> _Groups:
+        return _Groups(*(getattr(self, name)[order] for name in self.__slots__))
+
+
+def _not_spm(values: Table) -> str:
+    return " WHERE sample_id IS NULL" if "sample_id" in values.columns else ""
+
+
+def _report_spm(reader: TableReader, values: Table) -> None:
+    if "sample_id" not in values.columns:
+        return
+    spm_count = int(reader.scalar(f"SELECT count(*) FROM {values.quoted} WHERE sample_id IS NOT NULL"))
+    if spm_count:
+        reader.findings.append(
+            Finding(
+                rule="spm-rows-left-out",
+                severity=Severity.NOTE,
+                where=f"{reader.path}, table {values.name}",
+                message=f"{spm_count:,} rows are points of streaming counters (SPM), not totals, and are left out",
+                numbers={"spm_rows_count": spm_count},
+            )
+        )
+
+
+def _reduce_instances(reader: TableReader, values: Table) -> _Groups:
+    """Sum, minimum, maximum and number of the instances of each (event, counter)."""
+    events, counters, numbers = reader.keyed_values(values.quoted + _not_spm(values), "event_id", "pmc_id", "value")
+    rows = _Groups(events, counters, numbers, numbers, numbers, np.ones(len(numbers), dtype=np.int64))
+    # rocprofv3 writes the instances of a counter one after the other, so the first merge leaves little to sort.
+    runs = _merge_neighbours(rows)
+    return _merge_neighbours(runs.take(np.lexsort((runs.pmc_ids, runs.event_ids))))
+
+
+def _merge_neighbours(groups: _Groups) -> _Groups:
+    """Put neighbours of equal event and counter together."""
+    if len(groups.event_ids) == 0:
+        return groups
+    is_start = np.ones(len(groups.event_ids), dtype=np.bool_)
+    for key in (groups.event_ids, groups.pmc_ids):
+        is_start[1:] &= key[1:] == key[:-1]
+    is_start[1:] = ~is_start[1:]
+    starts = np.flatnonzero(is_start)
+    return _Groups(
+        groups.event_ids[starts],
+        groups.pmc_ids[starts],
+        np.add.reduceat(groups.sums, starts),
+        np.minimum.reduceat(groups.minima, starts),
+        np.maximum.reduceat(groups.maxima, starts),
+        np.add.reduceat(groups.counts, starts),
+    )
+
+
+def _join_dispatches(reader: TableReader, dispatches: Table, groups: _Groups) -> dict[str, Any]:
+    """Put the dispatch behind each group in place of its event; groups without one (telemetry) are left out."""
+    id_column = "dispatch_id" if "dispatch_id" in dispatches.columns else "id"
+    fields = [Field("event_id", "event_id", is_nullable=True), Field("dispatch_id", id_column)]
+    if "replay_pass" in dispatches.columns:
+        fields.append(Field("replay_pass", "replay_pass", is_nullable=True))
+    columns = reader.ints(dispatches.quoted, fields, rows_count=count_rows(reader, dispatches))
+    has_event = ~columns["event_id"].missing
+    events, first = np.unique(columns["event_id"].values[has_event], return_index=True)
+    rows = np.flatnonzero(has_event)[first]
+    positions = find_positions(events, IntColumn(groups.event_ids))
+    is_joined = positions < len(events)
+    joined = groups.take(np.flatnonzero(is_joined))
+    at = rows[positions[is_joined]]
+    return {
+        "dispatch_id": columns["dispatch_id"].take(at),
+        "replay_pass": columns["replay_pass"].take(at) if "replay_pass" in columns else absent_column(len(at)),
+        "pmc_id": IntColumn(joined.pmc_ids),
+        "sum_value": joined.sums,
+        "min_value": joined.minima,
+        "max_value": joined.maxima,
+        "instances_count": IntColumn(joined.counts),
+    }
+
+
+def _find_overcounted(part: dict[str, Any], facts: dict[int, CounterFacts]) -> set[int]:
+    """Counter ids whose rows are a multiple of what their block has instances, or of one for a derived counter."""
+    counters: IntColumn = part["pmc_id"]
+    if len(counters) == 0 or not part["replay_pass"].missing.all():
+        return set()
+    ids, first = np.unique(counters.values, return_inverse=True)
+    instances = part["instances_count"].values
+    most = np.zeros(len(ids), dtype=np.int64)
+    np.maximum.at(most, first, instances)
+    fewest_of_block: dict[str, int] = {}
+    for key, count in zip(ids.tolist(), most.tolist(), strict=True):
+        counter = facts.get(key)
+        if counter is not None and counter.block and not counter.is_derived:
+            fewest_of_block[counter.block] = min(count, fewest_of_block.get(counter.block, count))
+    overcounted = set()
+    for key, count in zip(ids.tolist(), most.tolist(), strict=True):
+        counter = facts.get(key)
+        if counter is None:
+            continue
+        expected = 1 if counter.is_derived else fewest_of_block.get(counter.block, count)
+        if count > expected and count % expected == 0:
+            overcounted.add(key)
+    return overcounted
+
+
+def _report_overcounted(reader: TableReader, process: ProcessTables, overcounted: set[int]) -> None:
+    if not overcounted:
+        return
+    facts = read_counter_facts(reader, process)
+    names = sorted({facts[key].name for key in overcounted})
+    reader.findings.append(
+        Finding(
+            rule="replay-overcount",
+            severity=Severity.FAULT,
+            where=f"{reader.path}, table {process.tables['pmc_event'].name}",
+            message=(
+                f"{', '.join(names)}: several times the rows that their hardware block has instances, as kernel replay "
+                "writes them when a counter is in more than one group; their sums are shown as missing"
+            ),
+            numbers={"counters_count": len(names)},
+            advice="name each counter in one group only, or collect again without kernel replay",
+        )
+    )
+
+
+def _order_rows(part: dict[str, Any]) -> Part:
+    """Order the rows as the frame wants them: by dispatch, replay pass and counter name."""
+    label: LabelColumn = part["counter"]
+    rank = np.zeros(len(label.names), dtype=np.int64)
+    rank[sorted(range(len(label.names)), key=label.names.__getitem__)] = np.arange(len(label.names))
+    keyed = {**part, "_counter_rank": IntColumn(rank[label.codes])}
+    ordered = dict(sort_part(keyed, ("dispatch_id", "replay_pass", "_counter_rank")))
+    del ordered["_counter_rank"]
+    return ordered

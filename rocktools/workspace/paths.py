@@ -1,0 +1,148 @@
+"""What the user named -> the database files to read, each with the labels its rows will carry.
+
+A path may be a file, a folder (searched to the bottom), a pattern (`out/*/*_results.db`), an `.rpdb` folder of AMD's
+rocpd package (its index names the files), or a run directory of ours.
+"""
+
+from __future__ import annotations
+
+import glob
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from rocktools.errors import InputError, NothingToRead
+
+DATABASE_SUFFIXES = (".db", ".rpd", ".sqlite", ".sqlite3")
+_RPDB_SUFFIX = ".rpdb"
+_RPDB_INDEX = "index.yaml"
+_PASS_FOLDER = re.compile(r"pass_\d+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabasePath:
+    """One file to read.
+
+    Attributes:
+        path: the file.
+        run: label of the run it belongs to.
+        pass_label: label of the counter pass, should it turn out to be one.
+        is_named: the user named this very file, so that not being able to read it is an error and not a remark.
+    """
+
+    path: Path
+    run: str
+    pass_label: str
+    is_named: bool
+
+
+def find_databases(arguments: Sequence[str | Path]) -> tuple[DatabasePath, ...]:
+    """The database files behind the arguments, in their order, each once.
+
+    Raises:
+        InputError: an argument names nothing.
+        NothingToRead: a folder or pattern without any database.
+    """
+    found: dict[Path, DatabasePath] = {}
+    runs: dict[str, str] = {}
+    for argument in arguments:
+        text = str(argument)
+        for path, root, is_named in _expand(text):
+            # One label for one argument; a second argument of the same name (two folders `trace`) gets another label.
+            run = runs.setdefault(text, _unused(root.name if root.is_dir() else path.stem, runs.values()))
+            resolved = path.resolve()
+            if resolved not in found:
+                found[resolved] = DatabasePath(path=path, run=run, pass_label=_pass_label(path), is_named=is_named)
+    return tuple(found.values())
+
+
+def _expand(text: str) -> list[tuple[Path, Path, bool]]:
+    """(file, root that names the run, whether the user named the file) for one argument."""
+    path = Path(text)
+    if path.is_dir():
+        files = _find_in_folder(path)
+        if not files:
+            raise NothingToRead(
+                "no-databases",
+                "there is no database (*.db) in this folder or below it",
+                where=text,
+                hint="rocprofv3 writes one <pid>_results.db for each process, when that process exits",
+            )
+        return [(file, path.resolve(), False) for file in files]
+    if path.exists():
+        return [(path, path, True)]
+    if glob.has_magic(text):
+        matches = sorted(glob.glob(text, recursive=True))  # noqa: PTH207  (a pattern with its root, as typed)
+        if not matches:
+            raise NothingToRead("no-databases", "no file matches this pattern", where=text)
+        return [entry for match in matches for entry in _expand_match(Path(match))]
+    raise InputError("no-such-file", "there is no such file or folder", where=text)
+
+
+def _expand_match(path: Path) -> list[tuple[Path, Path, bool]]:
+    if path.is_dir():
+        return [(file, path.resolve(), False) for file in _find_in_folder(path)]
+    return [(path, path.resolve().parent, False)]
+
+
+def _find_in_folder(folder: Path) -> list[Path]:
+    if folder.suffix == _RPDB_SUFFIX:
+        return _read_rpdb(folder)
+    files = [file for file in folder.rglob("*") if file.suffix in DATABASE_SUFFIXES and file.is_file()]
+    return sorted(files, key=_natural_key)
+
+
+def _read_rpdb(folder: Path) -> list[Path]:
+    """The files of an `.rpdb` folder: those its index names, or all its databases where there is no index.
+
+    Raises:
+        InputError: the index is no index, or names a file that is not there.
+    """
+    index = folder / _RPDB_INDEX
+    if not index.is_file():
+        return sorted(folder.glob("*.db"), key=_natural_key)
+    try:
+        document = yaml.safe_load(index.read_text(encoding="utf-8"))
+        names = document["rocprofiler-sdk"]["rocpd"]["files"]
+        files = [folder / str(name["path"] if isinstance(name, dict) else name) for name in names]
+    except (yaml.YAMLError, KeyError, TypeError, UnicodeDecodeError) as error:
+        raise InputError(
+            "rpdb-index",
+            "the index does not list files as rocprofiler-sdk: rocpd: files",
+            where=str(index),
+            hint=f"name the databases themselves: {folder}/*.db",
+        ) from error
+    for file in files:
+        if not file.is_file():
+            raise InputError("rpdb-missing-file", f"the index names {file.name}, which is not there", where=str(index))
+    return files
+
+
+def _pass_label(path: Path) -> str:
+    """`pmc/<group>/...` of a run directory, `pass_<k>/...` of rocprofv3, or the file's own name."""
+    folders = path.resolve().parent.parts
+    for folder in reversed(folders):
+        if _PASS_FOLDER.fullmatch(folder):
+            return folder
+    if "pmc" in folders[:-1]:
+        last = len(folders) - 1 - folders[::-1].index("pmc")
+        if last + 1 < len(folders):
+            return folders[last + 1]
+    return path.stem
+
+
+def _natural_key(path: Path) -> tuple[object, ...]:
+    """Sort key that puts rank_2 before rank_10."""
+    pieces = re.split(r"(\d+)", str(path))
+    return tuple((1, int(piece), "") if piece.isdigit() else (0, 0, piece) for piece in pieces)
+
+
+def _unused(name: str, taken: Iterable[str]) -> str:
+    known = set(taken)
+    candidate, number = name, 2
+    while candidate in known:
+        candidate, number = f"{name}#{number}", number + 1
+    return candidate
