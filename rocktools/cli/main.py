@@ -1,0 +1,177 @@
+"""The console entry: a table of commands that are imported when they are called, and the one place that renders errors.
+
+`main_inner` raises, `main` renders. Nothing here may import numpy, pandas, jax or rich: `rocktools --help` answers at
+once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import click
+
+from rocktools.errors import EXIT_FAILURE, EXIT_GOOD, RocktoolsError, UsageError, nearest_names
+
+# Name -> module with a click.Command called `command`, and the line that `rocktools --help` shows for it.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "info": ("rocktools.cli.info", "What is in a run or a trace: processes, devices, rows, span."),
+    "kernels": ("rocktools.cli.kernels", "Which kernels took the time."),
+    "dispatches": ("rocktools.cli.dispatches", "Every kernel execution, one row each."),
+    "frame": ("rocktools.cli.frame", "Any frame of the readers, whole or by column."),
+    "rocpd": ("rocktools.cli.rocpd", "Recover a rocpd file that was cut off, or scrub one to share."),
+    "demo": ("rocktools.cli.demo", "Make a simulated run to try everything on."),
+}
+
+_EPILOG = (
+    "Results go to standard output, findings to standard error. "
+    "Exit codes: 0 good, 1 failure or interrupted, 2 usage, 3 a gate failed."
+)
+
+
+@dataclass(slots=True)
+class _Session:
+    """What the group's options say to whoever renders an error."""
+
+    is_debug: bool = False
+
+
+class _CommandTable(click.Group):
+    """The group of all commands in `COMMANDS`; imports the one that is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = importlib.import_module(COMMANDS[cmd_name][0]).command
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS:
+            near = nearest_names(args[0], COMMANDS)
+            raise UsageError(
+                "unknown-command",
+                f"there is no command {args[0]!r}",
+                hint=f"near: {', '.join(near)}" if near else "rocktools --help lists them",
+            )
+        return args[0], self.get_command(ctx, args[0]), args[1:]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+def _set_debug(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    context.ensure_object(_Session).is_debug = value
+
+
+def _print_versions(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    if not value or context.resilient_parsing:
+        return
+    from rocktools.cli.versions import version_lines
+
+    click.echo("\n".join(version_lines()))
+    context.exit()
+
+
+@click.command(
+    "rocktools",
+    cls=_CommandTable,
+    epilog=_EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+)
+@click.option(
+    "--debug",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_set_debug,
+    help="Show the traceback of errors.",
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_versions,
+    help="Show the versions of rocktools and of what it stands on.",
+)
+def command() -> None:
+    """Find out why a JAX training step on AMD Instinct GPUs is slower than it should be."""
+
+
+def main_inner(arguments: Sequence[str], session: _Session) -> int:
+    """Run the command line; its exit code. Errors are raised."""
+    result = command.main(list(arguments), prog_name="rocktools", standalone_mode=False, obj=session)
+    return result if isinstance(result, int) else EXIT_GOOD
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and render its errors on standard error; its exit code.
+
+    Args:
+        arguments: without the program's name; None: those of the process.
+    """
+    session = _Session()
+    try:
+        return main_inner(sys.argv[1:] if arguments is None else arguments, session)
+    except (click.Abort, KeyboardInterrupt):
+        return _failed(session, "rocktools: interrupted", EXIT_FAILURE)
+    except click.ClickException as error:
+        return _failed(session, _click_message(error), error.exit_code)
+    except RocktoolsError as error:
+        return _failed(session, f"rocktools: error: {error}", error.exit_code)
+    except SystemExit as leaving:
+        # Only click leaves this way, when whoever read our output has closed the pipe.
+        _drop_output()
+        return leaving.code if isinstance(leaving.code, int) else EXIT_FAILURE
+    except Exception as error:
+        what = " ".join(str(error).split())
+        advice = "run again as `rocktools --debug ...` for the traceback, and report it"
+        return _failed(
+            session, f"rocktools: internal error: {type(error).__name__}: {what}\n  try: {advice}", EXIT_FAILURE
+        )
+
+
+def _failed(session: _Session, message: str, exit_code: int) -> int:
+    if session.is_debug:
+        traceback.print_exc()
+    with suppress(BrokenPipeError):
+        click.echo(message, err=True)
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _drop_output()
+    return exit_code
+
+
+def _click_message(error: click.ClickException) -> str:
+    """click's own complaints in our shape."""
+    if type(error).__name__ == "NoArgsIsHelpError":  # new in click 8.2; its message is the help itself
+        return error.format_message()
+    message = f"rocktools: error: {error.format_message()}"
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return message if context is None else f"{message}\n  try: {context.command_path} --help"
+
+
+def _drop_output() -> None:
+    """Nobody takes it: what is still buffered must not raise again when the interpreter ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,104 @@
+"""Options that several commands share, declared once.
+
+A command that prints a table decorates itself with `table_options()` and takes one argument `output`, which it hands on
+to `emit_table`. What cannot work is refused here, before the command starts to read anything.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rocktools.cli.output import TableFormat, TableOutput, require_new_path
+from rocktools.errors import UsageError
+
+_Function = Callable[..., Any]
+_FORMATS_BY_SUFFIX = {f".{name.value}": name for name in TableFormat if name is not TableFormat.TABLE}
+
+
+def table_options(*, top_count: int | None = None) -> Callable[[_Function], _Function]:
+    """Adds `--format`, `-o/--output` and, with `top_count`, `--top`; the function gets them as `output: TableOutput`.
+
+    Args:
+        top_count: rows of a table for people unless `--top` says otherwise; other formats get all rows then.
+    """
+
+    def decorate(function: _Function) -> _Function:
+        @functools.wraps(function)
+        def with_output(
+            *args: Any, format_name: str | None, output_path: Path | None, top: int | None = None, **options: Any
+        ) -> Any:
+            table_format = _chosen_format(format_name, output_path)
+            if top is None:
+                top = top_count if top_count is not None and table_format is TableFormat.TABLE else 0
+            output = TableOutput(table_format=table_format, path=output_path, top_count=top)
+            _require_writable(output)
+            return function(*args, output=output, **options)
+
+        decorated: _Function = with_output
+        if top_count is not None:
+            decorated = _top_option(top_count)(decorated)
+        return _format_option(output_option(decorated))
+
+    return decorate
+
+
+def _stdout_is_dash(_context: click.Context, _parameter: click.Parameter, value: Path | None) -> Path | None:
+    return None if value == Path("-") else value
+
+
+output_option = click.option(
+    "-o",
+    "--output",
+    "output_path",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    callback=_stdout_is_dash,
+    help="Write to this new file; a file that is there already is never overwritten.  [default: standard output]",
+)
+
+_format_option = click.option(
+    "--format",
+    "format_name",
+    type=click.Choice([name.value for name in TableFormat]),
+    help="What the table is written as.  [default: by the suffix of --output, else table]",
+)
+
+
+def _top_option(top_count: int) -> Callable[[_Function], _Function]:
+    return click.option(
+        "--top",
+        metavar="N",
+        type=click.IntRange(min=0),
+        help=f"Rows to show; 0: all.  [default: {top_count} in a table, all in other formats]",
+    )
+
+
+def _chosen_format(format_name: str | None, output_path: Path | None) -> TableFormat:
+    if format_name is not None:
+        return TableFormat(format_name)
+    suffix = output_path.suffix.lower() if output_path is not None else ""
+    return _FORMATS_BY_SUFFIX.get(suffix, TableFormat.TABLE)
+
+
+def _require_writable(output: TableOutput) -> None:
+    """Refuse now what would fail at the end of the command.
+
+    Raises:
+        UsageError: the file is there already or cannot be made, or Parquet would go to a terminal.
+    """
+    if output.path is not None:
+        require_new_path(output.path)
+    elif output.table_format is TableFormat.PARQUET and _is_terminal():
+        raise UsageError(
+            "binary-to-terminal", "Parquet is binary and standard output is a terminal", hint="-o FILE.parquet"
+        )
+
+
+def _is_terminal() -> bool:
+    return sys.stdout.isatty()
