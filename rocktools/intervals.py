@@ -164,9 +164,9 @@ def subtraction(a: Intervals, b: Intervals) -> Intervals:
     """The instants in `a` that are not in `b`."""
     if len(a) == 0 or len(b) == 0:
         return a
-    # What `b` leaves free between the outermost ends of the two.
-    starts = np.concatenate([np.minimum(a.start[:1], b.start[:1]), b.end])
-    ends = np.concatenate([b.start, np.maximum(a.end[-1:], b.end[-1:])])
+    # What `b` leaves free where `a` may be.
+    starts = np.concatenate([a.start[:1], b.end])
+    ends = np.concatenate([b.start, a.end[-1:]])
     keep = starts < ends
     return intersection(a, Intervals(starts[keep], ends[keep]))
 

@@ -229,13 +229,13 @@ class _Timed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Groups:
-    """Dispatches in groups: the group of each, numbered as they first appear, and the first dispatch of each group."""
+    """Dispatches in groups: the group of each, numbered from 0, and one dispatch of each group."""
 
     of: IntArray
-    first: IntArray
+    example: IntArray
 
     def __len__(self) -> int:
-        return int(self.first.size)
+        return int(self.example.size)
 
 
 def _compiled(match: str | None) -> re.Pattern[str] | None:
@@ -256,7 +256,7 @@ def _timed(dispatches: pd.DataFrame, agents: pd.DataFrame) -> _Timed:
     groups = _grouped([_codes(dispatches[name]) for name in key])
     known = dict(zip(zip(*(agents[name] for name in key), strict=True), agents["device"], strict=True))
     found, unknown = [], []
-    for run, process, agent_id in dispatches[key].iloc[groups.first].itertuples(index=False, name=None):
+    for run, process, agent_id in dispatches[key].iloc[groups.example].itertuples(index=False, name=None):
         label = known.get((run, process, agent_id))
         if label is None:
             label = f"{process}:agent{agent_id}"
@@ -300,19 +300,19 @@ def _frame(chosen: pd.DataFrame, timed: _Timed, by: By, *, total_ns: int) -> pd.
     }
     rows = _grouped([kernel, *splits[by]])
     pairs = _grouped([rows.of, shapes.of])
-    variants_count = np.bincount(rows.of[pairs.first], minlength=len(rows))
-    first = chosen.iloc[rows.first]
+    variants_count = np.bincount(rows.of[pairs.example], minlength=len(rows))
+    examples = chosen.iloc[rows.example]
     times = _durations(rows, timed)
     values: dict[str, Any] = {
-        "kernel_name": _labels(first["kernel_name"].tolist()),
-        "device": _labels([timed.labels[device] for device in timed.device[rows.first]]),
-        "stream_id": first["stream_id"].array,
+        "kernel_name": _labels(examples["kernel_name"].tolist()),
+        "device": _labels([timed.labels[device] for device in timed.device[rows.example]]),
+        "stream_id": examples["stream_id"].array,
         "dispatches_count": np.bincount(rows.of, minlength=len(rows)),
         "share_ratio": times["total_ns"] / total_ns if total_ns else np.full(len(rows), np.nan),
         "variants_count": variants_count,
         **times,
         **_unions(rows, timed),
-        **_shape_values(first, is_one=variants_count == 1),
+        **_shape_values(examples, is_one=variants_count == 1),
     }
     frame = pd.DataFrame({name: values[name] for name in spec.names})
     ascending = [name != "total_ns" for name in spec.sort]
@@ -351,7 +351,7 @@ def _unions(rows: _Groups, timed: _Timed) -> dict[str, Any]:
     """The union of each row on the device where it is largest, that device, and the number of devices."""
     pairs = _grouped([rows.of, timed.device])
     unions = timed.unions(pairs.of, len(pairs))
-    row, device = rows.of[pairs.first], timed.device[pairs.first]
+    row, device = rows.of[pairs.example], timed.device[pairs.example]
     order = np.lexsort((device, -unions, row))
     devices_count = np.bincount(row, minlength=len(rows))
     critical = order[np.cumsum(devices_count) - devices_count]
@@ -362,9 +362,9 @@ def _unions(rows: _Groups, timed: _Timed) -> dict[str, Any]:
     }
 
 
-def _shape_values(first: pd.DataFrame, *, is_one: BoolArray) -> dict[str, Any]:
-    """Geometry and registers of the first dispatch of each row, missing where the row has several variants."""
-    shown = {name: first[name].array.copy() for name in _SHAPE}
+def _shape_values(examples: pd.DataFrame, *, is_one: BoolArray) -> dict[str, Any]:
+    """Geometry and registers of one dispatch of each row, missing where the row has several variants."""
+    shown = {name: examples[name].array.copy() for name in _SHAPE}
     for column in shown.values():
         column[~is_one] = pd.NA
     return {
@@ -404,9 +404,9 @@ def _grouped(parts: Sequence[IntArray]) -> _Groups:
         combined = combined * values_count + part
         size *= values_count
     of, distinct = pd.factorize(combined)
-    first = np.empty(len(distinct), dtype=np.int64)
-    first[of[::-1]] = np.arange(of.size - 1, -1, -1)  # of equal indices the last one written stays: the first dispatch
-    return _Groups(of.astype(np.int64), first)
+    example = np.empty(len(distinct), dtype=np.int64)
+    example[of] = np.arange(of.size)
+    return _Groups(of.astype(np.int64), example)
 
 
 def _negative_durations(dispatches: pd.DataFrame, timed: _Timed) -> list[Finding]:
@@ -462,7 +462,7 @@ def _shared_stream_ids(chosen: pd.DataFrame, timed: _Timed) -> list[Finding]:
         return []
     streams = _grouped([timed.device, _codes(chosen["stream_id"])])
     owners = _grouped([streams.of, _codes(chosen["run"]), _codes(chosen["process"])])
-    shared = int((np.bincount(streams.of[owners.first]) > 1).sum())
+    shared = int((np.bincount(streams.of[owners.example]) > 1).sum())
     if shared == 0:
         return []
     return [
