@@ -159,24 +159,22 @@ class TableReader:
         Raises:
             DamagedFile: SQLite cannot read it.
         """
-        keys = (f"ifnull({first_key}, -1)", f"ifnull({second_key}, -1)")
         with translate_sqlite_errors(self.path):
             rows_count = int(self._connection.execute(f"SELECT count(*) FROM {from_sql}").fetchone()[0])
-            sql = f"SELECT {keys[0]}, {keys[1]}, {value} FROM {from_sql}"
+            sql = f"SELECT {first_key}, {second_key}, {value} FROM {from_sql}"
             if self._accelerator is not None:
-                columns = _fetch_batches(self._accelerator, sql, ("int64", "int64", "double"), rows_count)
-                if columns is not None:
-                    return columns[0].values, columns[1].values, columns[2].values
-            columns_read = _read_as_floats(self._connection, sql, rows_count)
-            if max(np.abs(columns_read[0]).max(initial=0), np.abs(columns_read[1]).max(initial=0)) < _EXACT_REAL_BELOW:
-                return columns_read[0].astype(np.int64), columns_read[1].astype(np.int64), columns_read[2]
+                fetched = _fetch_batches(self._accelerator, sql, ("int64", "int64", "double"), rows_count)
+                if fetched is not None:
+                    return fetched[0].where_missing(-1), fetched[1].where_missing(-1), fetched[2].values
+            first, second, values = _read_as_floats(self._connection, sql, rows_count)
+            keys = [np.where(np.isnan(key), -1.0, key) for key in (first, second)]
+            if max(np.abs(key).max(initial=0) for key in keys) < _EXACT_REAL_BELOW:
+                return keys[0].astype(np.int64), keys[1].astype(np.int64), values
             # Pseudo-counters have ids near 2**63, which a float64 cannot tell apart: read again as records, slower.
-            records = np.fromiter(
-                self._connection.execute(sql),
-                dtype=[("a", np.int64), ("b", np.int64), ("v", np.float64)],
-                count=rows_count,
-            )
-            return records["a"].copy(), records["b"].copy(), records["v"].copy()
+            sql = f"SELECT ifnull({first_key}, -1), ifnull({second_key}, -1), {value} FROM {from_sql}"
+            fields = [("first", np.int64), ("second", np.int64), ("value", np.float64)]
+            records = np.fromiter(self._connection.execute(sql), dtype=fields, count=rows_count)
+            return records["first"].copy(), records["second"].copy(), records["value"].copy()
 
     def _describe(self, from_sql: str, doubts: Mapping[str, _Doubt]) -> list[Finding]:
         findings = []

@@ -83,7 +83,7 @@ class ReadableDatabase:
 
 
 def make_readable(path: Path) -> ReadableDatabase:
-    """Find out how the SQLite database at `path` can be read, and make a private copy where it must not be opened in place.
+    """Find out how the SQLite database at `path` can be read; copy it where it must not be opened in place.
 
     Raises:
         InputError: there is no such file, or the system refuses to read it.
