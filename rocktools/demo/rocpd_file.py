@@ -17,7 +17,7 @@ from types import TracebackType
 
 import numpy as np
 
-import rocktools
+from rocktools import __version__
 from rocktools.demo.rocpd_schema import Schema, build_schema, metadata_rows
 from rocktools.demo.rocpd_views import view_statements
 from rocktools.errors import RocktoolsError, UsageError, nearest_names
@@ -169,7 +169,7 @@ class RocpdFile:
         if self.has_table("metadata"):
             rows = metadata_rows(self.schema, creation_time=self.options.creation_time)
             if self.options.is_simulated:
-                rows = (*rows, (SIMULATED_TAG, rocktools.__version__))
+                rows = (*rows, (SIMULATED_TAG, __version__))
             for tag, value in rows:
                 self.insert("metadata", {"tag": tag, "value": value})
 

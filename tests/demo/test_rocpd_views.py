@@ -15,6 +15,7 @@ import pytest
 
 from rocktools.demo.rocpd_file import WriterOptions
 from rocktools.demo.rocpd_schema import Schema, build_schema
+from rocktools.demo.rocpd_trace import TraceShape, write_trace
 from rocktools.demo.rocpd_views import view_statements
 from rocktools.demo.rocpd_writer import RocpdWriter
 
@@ -78,6 +79,17 @@ def assert_views_agree(ours: sqlite3.Connection, stock: sqlite3.Connection, name
         assert our_rows == stock_rows, name
         counts[name] = len(our_rows)
     return counts
+
+
+def compare_with_stock(reference: sqlite3.Connection, path: Path) -> dict[str, int]:
+    """Compare a file of ours with a copy whose views are the stock ones; returns how many rows each view has."""
+    with closing(sqlite3.connect(path)) as ours, closing(sqlite3.connect(":memory:")) as stock:
+        ours.backup(stock)
+        texts = stock_views(reference, suffix_of(ours))
+        for name, text in texts.items():
+            stock.execute(f'DROP VIEW "{name}"')
+            stock.execute(text)
+        return assert_views_agree(ours, stock, list(texts))
 
 
 def test_objects_columns_and_foreign_keys_are_those_of_the_real_file(
@@ -217,17 +229,27 @@ def write_odd_memory(writer: RocpdWriter) -> None:
         writer.allocation("ALLOC", 11, 12, 64, level="VIRTUAL", **odd)
 
 
+def test_views_have_the_stock_rows_on_a_made_up_trace(reference: sqlite3.Connection, tmp_path: Path) -> None:
+    path = tmp_path / "trace.db"
+    shape = TraceShape(
+        dispatches_count=300,
+        agents_count=2,
+        copies_count=20,
+        allocations_count=5,
+        ranges_count=3,
+        counters=("SQ_WAVES", "GRBM_COUNT", "TCC_HIT_sum"),
+    )
+    write_trace(path, shape)
+    counts = compare_with_stock(reference, path)
+    assert counts["kernels"] == 300
+    assert counts["counters_collection"] == 300 * 3
+
+
 def test_views_drop_and_keep_what_the_stock_views_do_on_odd_rows(reference: sqlite3.Connection, tmp_path: Path) -> None:
     path = tmp_path / "odd.db"
     with RocpdWriter(path, options=WriterOptions()) as writer:
         write_odd_rows(writer)
-    with closing(sqlite3.connect(path)) as ours, closing(sqlite3.connect(":memory:")) as stock:
-        ours.backup(stock)
-        texts = stock_views(reference, suffix_of(ours))
-        for name, text in texts.items():
-            stock.execute(f'DROP VIEW "{name}"')
-            stock.execute(text)
-        counts = assert_views_agree(ours, stock, list(texts))
+    counts = compare_with_stock(reference, path)
     # Each kind of row is there and each kind of loss happens, so that agreement means something.
     assert all(counts.values()), [name for name, count in counts.items() if not count]
     for view, table in (
