@@ -2,7 +2,7 @@
 
 # Says in one line what went wrong, and ends the script.
 fail() {
-    echo "${0##*/}: $1" >&2
+    echo "scripts/${0##*/}: $1" >&2
     exit "${2:-1}"
 }
 

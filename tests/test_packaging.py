@@ -139,5 +139,5 @@ def test_scripts_say_plainly_that_the_python_is_too_old(script, tmp_path):
     environment = {**os.environ, "PYTHON": "/bin/false"}
     ran = subprocess.run([tmp_path / script], env=environment, capture_output=True, text=True, check=False)
     assert ran.returncode == 1
-    assert ran.stderr == f"{Path(script).name}: PYTHON=/bin/false is not a Python of 3.10 or newer\n"
+    assert ran.stderr == f"{script}: PYTHON=/bin/false is not a Python of 3.10 or newer\n"
     assert not (tmp_path / ".venv").exists()

@@ -284,6 +284,5 @@ def test_parquet_without_pyarrow_says_what_to_install(monkeypatch):
     with pytest.raises(MissingExtra) as caught:
         write_parquet(_table(pd.DataFrame({"sum_ns": [1]})), io.BytesIO())
     assert str(caught.value) == (
-        "missing-extra: --format parquet needs pyarrow, which is not installed\n"
-        "  try: pip install 'rocktools[parquet]'"
+        "missing-extra: --format parquet needs pyarrow, which is not installed\n  try: pip install 'rocktools[parquet]'"
     )
