@@ -114,6 +114,19 @@ def check_header(path: Path) -> None:
 
     Raises: as `make_readable`.
     """
+    header, size_bytes = read_header(path)
+    if find_sidecar(path) is None:
+        _check_length(path, header, size_bytes)
+
+
+def read_header(path: Path) -> tuple[bytes, int]:
+    """The first 100 bytes (or less) of an SQLite database, and its size in bytes.
+
+    Raises:
+        InputError: there is no such file, or the system refuses to read it.
+        UnknownFormat: it is not an SQLite database.
+        DamagedFile: it is empty.
+    """
     try:
         size_bytes = path.stat().st_size
         if path.is_dir():
@@ -140,8 +153,7 @@ def check_header(path: Path) -> None:
             where=str(path),
             hint="rocktools reads the *_results.db files of rocprofv3 and rocprof-sys",
         )
-    if find_sidecar(path) is None:
-        _check_length(path, header, size_bytes)
+    return header, size_bytes
 
 
 def _check_length(path: Path, header: bytes, size_bytes: int) -> None:

@@ -194,6 +194,12 @@ def read_processes(reader: TableReader) -> tuple[ProcessTables, ...]:
     )
 
 
+def split_table_name(name: str) -> tuple[str, str] | None:
+    """(base, suffix) of a table of schema 3; None for any other name."""
+    match = _NAME_PATTERN.fullmatch(name)
+    return None if match is None else (match.group(1), match.group(2))
+
+
 def _refuse_foreign(table_names: set[str], path: Path) -> None:
     for foreign in _FOREIGN:
         if foreign.tables <= table_names:
