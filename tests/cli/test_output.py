@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import pty
@@ -51,12 +52,18 @@ def trial(output: TableOutput) -> None:
     emit_table(_table(), output)
 
 
+def _runner() -> CliRunner:
+    """click before 8.2 mixes both streams unless it is told not to; later versions do not know that argument."""
+    has_option = "mix_stderr" in inspect.signature(CliRunner).parameters
+    return CliRunner(**{"mix_stderr": False} if has_option else {})
+
+
 @pytest.fixture
 def run(tmp_path, monkeypatch):
     """Runs the trial command in an empty folder: exit code, standard output, standard error, the error raised."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("COLUMNS", raising=False)
-    return lambda *arguments: CliRunner().invoke(trial, arguments)
+    return lambda *arguments: _runner().invoke(trial, arguments)
 
 
 def test_table_is_the_default_and_is_cut(run):
