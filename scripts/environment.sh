@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Shell code that the scripts share; sourced by them, in the root of the repository. Keeps .venv up to date.
 
 # Says in one line what went wrong, and ends the script.
