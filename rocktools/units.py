@@ -76,6 +76,12 @@ def format_count(count: int) -> str:
     return f"{count:,}"
 
 
+def count_noun(count: int, noun: str) -> str:
+    """A count with its noun: 1 dispatch, 12,000 dispatches."""
+    plural = f"{noun}es" if noun.endswith(("s", "x", "ch", "sh")) else f"{noun}s"
+    return f"{format_count(count)} {noun if count == 1 else plural}"
+
+
 def _four_digits(value: float) -> str:
     rounded = float(f"{value:.4g}")
     if rounded == int(rounded):

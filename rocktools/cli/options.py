@@ -48,6 +48,9 @@ def table_options(*, top_count: int | None = None) -> Callable[[_Function], _Fun
     return decorate
 
 
+paths_argument = click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=str)
+
+
 def _stdout_is_dash(_context: click.Context, _parameter: click.Parameter, value: Path | None) -> Path | None:
     return None if value == Path("-") else value
 

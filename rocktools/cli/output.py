@@ -7,17 +7,17 @@ import os
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 import click
 
-from rocktools.errors import RocktoolsError, UsageError
-from rocktools.findings import Finding, Severity, sort_findings
+from rocktools.errors import EXIT_FAILURE, EXIT_GOOD, RocktoolsError, UsageError
+from rocktools.findings import Finding, Severity, has_fault, sort_findings
 
 if TYPE_CHECKING:
     from rocktools.render.table import Table
@@ -64,16 +64,57 @@ def emit_table(table: Table, output: TableOutput) -> None:
     from rocktools.render.table import top_rows
 
     table = top_rows(table, output.top_count)
+    with _opened(output) as stream:
+        _write_table(table, output, stream)
+    _say_what_was_cut(table, output)
+
+
+def emit_tables(tables: Sequence[Table], output: TableOutput, *, schema: str, head: Mapping[str, object]) -> None:
+    """Write several tables to one place: one after the other as text, or as one JSON document.
+
+    Args:
+        schema: name and version of the JSON document.
+        head: what stands before the tables in it.
+
+    Raises:
+        UsageError: the file is there by now, or cannot be made; or the format holds one table only.
+        RocktoolsError: the file could not be written to its end; nothing of it is left.
+    """
+    from rocktools.render.json_table import write_json_tables
+    from rocktools.render.text import render_text
+
+    if output.table_format not in (TableFormat.TABLE, TableFormat.JSON):
+        raise UsageError("one-table-format", f"{output.table_format} holds one table; these are {len(tables)}")
+    with _opened(output) as stream, _as_text(stream) as text_stream:
+        if output.table_format is TableFormat.JSON:
+            write_json_tables(tables, text_stream, schema=schema, head=head)
+        else:
+            text_stream.write("\n".join(render_text(table, width=_width_cells(output)) for table in tables))
+
+
+@contextmanager
+def _opened(output: TableOutput) -> Iterator[BinaryIO]:
+    """The place to write to: standard output, a device, or a new file that appears when it is whole."""
     if output.path is None:
         with _failure_told("standard output"), _buffered_stdout() as stream:
-            _write_table(table, output, stream)
+            yield stream
     elif _is_device(output.path):
         with _failure_told(str(output.path)), output.path.open("wb") as stream:
-            _write_table(table, output, stream)
+            yield stream
     else:
         with new_file(output.path) as partial, partial.open("wb") as stream:
-            _write_table(table, output, stream)
-    _say_what_was_cut(table, output)
+            yield stream
+
+
+@contextmanager
+def _as_text(stream: BinaryIO) -> Iterator[TextIO]:
+    """The stream for text. Lone surrogates, from names that are not UTF-8, are spelled out; JSON turns them back."""
+    text_stream = io.TextIOWrapper(stream, encoding="utf-8", errors="backslashreplace", newline="")
+    try:
+        yield text_stream
+        text_stream.flush()
+    finally:
+        text_stream.detach()
 
 
 def emit_findings(findings: Iterable[Finding], *, at_most: int = _FINDINGS_PER_RULE) -> None:
@@ -96,6 +137,11 @@ def emit_findings(findings: Iterable[Finding], *, at_most: int = _FINDINGS_PER_R
     counts = Counter(finding.severity for finding in ordered)
     summary = ", ".join(f"{count} {severity}{'s' if count > 1 else ''}" for severity, count in counts.items())
     click.echo(f"findings: {summary}", err=True)
+
+
+def exit_code_of(findings: Iterable[Finding]) -> int:
+    """1 where a finding is a fault (a named file could not be read, rows had to be left out), else 0."""
+    return EXIT_FAILURE if has_fault(findings) else EXIT_GOOD
 
 
 @contextmanager
@@ -184,18 +230,13 @@ def _write_table(table: Table, output: TableOutput, stream: BinaryIO) -> None:
         stream.write(whole.getbuffer())
         stream.flush()
         return
-    # Lone surrogates, from names that are not UTF-8, are spelled out; a JSON reader turns them back.
-    text_stream = io.TextIOWrapper(stream, encoding="utf-8", errors="backslashreplace", newline="")
-    try:
+    with _as_text(stream) as text_stream:
         if output.table_format is TableFormat.CSV:
             write_csv(table, text_stream)
         elif output.table_format is TableFormat.JSON:
             write_json(table, text_stream)
         else:
             text_stream.write(render_text(table, width=_width_cells(output)))
-        text_stream.flush()
-    finally:
-        text_stream.detach()
 
 
 def _width_cells(output: TableOutput) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping, Sequence
 from typing import TextIO
 
 import pandas as pd
@@ -55,6 +56,19 @@ def write_json(table: Table, stream: TextIO) -> None:
         stream.write("\n" if first == 0 else ",\n")
         stream.write(",\n".join([template % row for row in rows]))
     stream.write("\n ]\n}\n")
+
+
+def write_json_tables(tables: Sequence[Table], stream: TextIO, *, schema: str, head: Mapping[str, object]) -> None:
+    """Write one document of several tables: its schema, whether it is simulated, `head`, then the tables."""
+    is_simulated = any(table.is_simulated for table in tables)
+    document = {"schema": schema, "is_simulated": is_simulated, **head}
+    stream.write(json.dumps(document, ensure_ascii=False, indent=1).removesuffix("\n}"))
+    stream.write(',\n "tables": [\n')
+    for position, table in enumerate(tables):
+        if position:
+            stream.write(",\n")
+        write_json(table, stream)
+    stream.write(" ]\n}\n")
 
 
 def _tokens(series: pd.Series) -> list[str]:

@@ -19,13 +19,15 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from rocktools.errors import ContractError, UsageError
+from rocktools.errors import ContractError
 from rocktools.evidence import Evidence
 from rocktools.findings import Finding, Severity
 from rocktools.frames import DISPATCHES, Column, FrameSpec, nullable_int64, require_frame
 from rocktools.intervals import union_length_by
+from rocktools.timeline.devices import index_devices
+from rocktools.timeline.dispatch_list import compile_match
+from rocktools.timeline.grouping import Groups, IntArray, codes_of, extent_texts, group_rows
 
-IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
 
@@ -162,7 +164,7 @@ def kernel_stats(
         UsageError: `match` is not a regular expression.
         ContractError: `dispatches` lacks a column, as counted dispatches do: they have no times to report.
     """
-    pattern = _compiled(match)
+    pattern = None if match is None else compile_match(match)
     lacking = [name for name in DISPATCH_COLUMNS if name not in dispatches.columns]
     if lacking:
         raise ContractError("frame-columns", f"DISPATCHES must have the columns {lacking} for the times of kernels")
@@ -227,51 +229,16 @@ class _Timed:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Groups:
-    """Dispatches in groups: the group of each, numbered from 0, and one dispatch of each group."""
-
-    of: IntArray
-    example: IntArray
-
-    def __len__(self) -> int:
-        return int(self.example.size)
-
-
-def _compiled(match: str | None) -> re.Pattern[str] | None:
-    if match is None:
-        return None
-    try:
-        return re.compile(match)
-    except re.error as error:
-        raise UsageError(
-            "bad-regex",
-            f"{match!r} is not a regular expression: {error}",
-            hint="escape what is meant literally, as in '\\(' and '\\*'",
-        ) from error
-
-
 def _timed(dispatches: pd.DataFrame, agents: pd.DataFrame) -> _Timed:
-    key = ["run", "process", "agent_id"]
-    groups = _grouped([_codes(dispatches[name]) for name in key])
-    known = dict(zip(zip(*(agents[name] for name in key), strict=True), agents["device"], strict=True))
-    found, unknown = [], []
-    for run, process, agent_id in dispatches[key].iloc[groups.example].itertuples(index=False, name=None):
-        label = known.get((run, process, agent_id))
-        if label is None:
-            label = f"{process}:agent{agent_id}"
-            unknown.append(label)
-        found.append(str(label))
-    labels = sorted(set(found))
-    index = {label: position for position, label in enumerate(labels)}
+    devices = index_devices(dispatches, agents)
     start_ns, end_ns = dispatches["start_ns"].to_numpy(), dispatches["end_ns"].to_numpy()
     return _Timed(
         start_ns=start_ns,
         end_ns=end_ns,
-        device=np.array([index[label] for label in found], dtype=np.int64)[groups.of],
+        device=devices.of,
         has_time=end_ns >= start_ns,
-        labels=tuple(labels),
-        unknown=tuple(unknown),
+        labels=devices.labels,
+        unknown=devices.unknown,
     )
 
 
@@ -290,16 +257,16 @@ def _frame(chosen: pd.DataFrame, timed: _Timed, by: By, *, total_ns: int) -> pd.
     spec = KERNEL_STATS[by]
     if chosen.empty:
         return spec.empty()
-    shapes = _grouped([_codes(chosen[name]) for name in _SHAPE])
-    kernel = _codes(chosen["kernel_name"])
+    shapes = group_rows([codes_of(chosen[name]) for name in _SHAPE])
+    kernel = codes_of(chosen["kernel_name"])
     splits = {
         By.KERNEL: (),
         By.DEVICE: (timed.device,),
-        By.STREAM: (timed.device, _codes(chosen["stream_id"])),
+        By.STREAM: (timed.device, codes_of(chosen["stream_id"])),
         By.SHAPE: (shapes.of,),
     }
-    rows = _grouped([kernel, *splits[by]])
-    pairs = _grouped([rows.of, shapes.of])
+    rows = group_rows([kernel, *splits[by]])
+    pairs = group_rows([rows.of, shapes.of])
     variants_count = np.bincount(rows.of[pairs.example], minlength=len(rows))
     examples = chosen.iloc[rows.example]
     times = _durations(rows, timed)
@@ -319,7 +286,7 @@ def _frame(chosen: pd.DataFrame, timed: _Timed, by: By, *, total_ns: int) -> pd.
     return require_frame(frame.sort_values(list(spec.sort), ascending=ascending, ignore_index=True), spec)
 
 
-def _durations(rows: _Groups, timed: _Timed) -> dict[str, Any]:
+def _durations(rows: Groups, timed: _Timed) -> dict[str, Any]:
     """Total, mean, median and extremes of each row. Integers stay integers: no bincount, whose weights are float64."""
     row = rows.of[timed.has_time]
     durations = (timed.end_ns - timed.start_ns)[timed.has_time]
@@ -347,9 +314,9 @@ def _durations(rows: _Groups, timed: _Timed) -> dict[str, Any]:
     }
 
 
-def _unions(rows: _Groups, timed: _Timed) -> dict[str, Any]:
+def _unions(rows: Groups, timed: _Timed) -> dict[str, Any]:
     """The union of each row on the device where it is largest, that device, and the number of devices."""
-    pairs = _grouped([rows.of, timed.device])
+    pairs = group_rows([rows.of, timed.device])
     unions = timed.unions(pairs.of, len(pairs))
     row, device = rows.of[pairs.example], timed.device[pairs.example]
     order = np.lexsort((device, -unions, row))
@@ -368,45 +335,15 @@ def _shape_values(examples: pd.DataFrame, *, is_one: BoolArray) -> dict[str, Any
     for column in shown.values():
         column[~is_one] = pd.NA
     return {
-        "grid_workitems": _labels(_extents([shown[name] for name in _GRID])),
-        "workgroup_workitems": _labels(_extents([shown[name] for name in _WORKGROUP])),
+        "grid_workitems": _labels(extent_texts([shown[name] for name in _GRID])),
+        "workgroup_workitems": _labels(extent_texts([shown[name] for name in _WORKGROUP])),
         **{name: shown[name] for name in _RESOURCES},
     }
-
-
-def _extents(columns: Sequence[Any]) -> list[str | None]:
-    """`65536x1x1`; `?` for a missing one of the three, None where all are."""
-    extents = zip(*columns, strict=True)
-    texts = ("x".join("?" if extent is pd.NA else str(extent) for extent in xyz) for xyz in extents)
-    return [None if text == "?x?x?" else text for text in texts]
 
 
 def _labels(texts: Sequence[str | None]) -> pd.Categorical:
     """Texts whose categories are in alphabetical order, so that sorting them sorts by the text."""
     return pd.Categorical(texts, categories=sorted({text for text in texts if text is not None}))
-
-
-def _codes(column: pd.Series) -> IntArray:
-    """Equal values have equal codes, from 0; what is missing is a value like any other."""
-    is_category = isinstance(column.dtype, pd.CategoricalDtype)
-    codes: npt.NDArray[Any] = column.cat.codes.to_numpy() if is_category else pd.factorize(column)[0]
-    return codes.astype(np.int64) + 1
-
-
-def _grouped(parts: Sequence[IntArray]) -> _Groups:
-    """Groups of equal combinations of codes."""
-    combined, size = np.zeros(parts[0].size, dtype=np.int64), 1
-    for part in parts:
-        values_count = int(part.max(initial=0)) + 1
-        if size * values_count > np.iinfo(np.int64).max:
-            combined, distinct = pd.factorize(combined)
-            size = len(distinct)  # at most one per dispatch: the product fits again
-        combined = combined * values_count + part
-        size *= values_count
-    of, distinct = pd.factorize(combined)
-    example = np.empty(len(distinct), dtype=np.int64)
-    example[of] = np.arange(of.size)
-    return _Groups(of.astype(np.int64), example)
 
 
 def _negative_durations(dispatches: pd.DataFrame, timed: _Timed) -> list[Finding]:
@@ -460,8 +397,8 @@ def _nothing_matched(dispatches: pd.DataFrame, kept: BoolArray, pattern: re.Patt
 def _shared_stream_ids(chosen: pd.DataFrame, timed: _Timed) -> list[Finding]:
     if chosen.empty:
         return []
-    streams = _grouped([timed.device, _codes(chosen["stream_id"])])
-    owners = _grouped([streams.of, _codes(chosen["run"]), _codes(chosen["process"])])
+    streams = group_rows([timed.device, codes_of(chosen["stream_id"])])
+    owners = group_rows([streams.of, codes_of(chosen["run"]), codes_of(chosen["process"])])
     shared = int((np.bincount(streams.of[owners.example]) > 1).sum())
     if shared == 0:
         return []

@@ -17,7 +17,7 @@ from types import TracebackType
 import pandas as pd
 
 from rocktools import frames
-from rocktools.errors import InputError, RocktoolsError, UnknownFormat
+from rocktools.errors import InputError, NothingToRead, RocktoolsError, UnknownFormat
 from rocktools.findings import Finding, Severity
 from rocktools.frames import FrameSpec
 from rocktools.sources.rocpd import counters, dispatches, facts, health, host, memory, samples
@@ -133,7 +133,7 @@ class Workspace:
         """What in the files cannot be trusted; reads much of them."""
         found: list[Finding] = []
         for process in self.loaded:
-            with self._reader(process) as reader:
+            with self.reader(process) as reader:
                 found += health.check_process(reader, process.tables, is_counter_pass=process.is_counter_pass)
         return found
 
@@ -147,6 +147,40 @@ class Workspace:
             lambda process, reader: dispatches.read_dispatches(reader, process.tables, process.source.run, wanted),
             is_wanted=lambda process: not process.is_counter_pass,
         )
+
+    def require_dispatches(self, columns: Iterable[str] | None = None) -> pd.DataFrame:
+        """DISPATCHES, with at least one row.
+
+        Raises:
+            NothingToRead: there is none; what there is instead is named.
+        """
+        found = self.dispatches(columns)
+        if found.empty:
+            counted = sum(process.is_counter_pass for process in self.loaded)
+            raise NothingToRead(
+                "no-traced-dispatches",
+                f"there is no traced dispatch in these {len(self.loaded)} processes"
+                + (f" ({counted} of them are counter passes, whose times are not those of the job)" if counted else ""),
+                where=", ".join(str(process.source.path) for process in self.loaded[:3]),
+                hint="rocktools dispatches --counted" if counted else "rocktools info tells what is in them",
+            )
+        return found
+
+    def require_counted_dispatches(self) -> pd.DataFrame:
+        """COUNTED_DISPATCHES, with at least one row.
+
+        Raises:
+            NothingToRead: there is none.
+        """
+        found = self.counted_dispatches()
+        if found.empty:
+            raise NothingToRead(
+                "no-counted-dispatches",
+                f"none of these {len(self.loaded)} processes is a counter pass",
+                where=", ".join(str(process.source.path) for process in self.loaded[:3]),
+                hint="rocktools info tells what is in them",
+            )
+        return found
 
     def counted_dispatches(self, columns: Iterable[str] | None = None) -> pd.DataFrame:
         """COUNTED_DISPATCHES of the counter passes. Columns beside the key; None for all."""
@@ -266,12 +300,13 @@ class Workspace:
             ]
             parts = []
             for process in wanted:
-                with self._reader(process) as reader:
+                with self.reader(process) as reader:
                     parts.append(read(process, reader))
             self._frames[key] = assemble_frame(parts, spec, columns)
         return self._frames[key]
 
-    def _reader(self, process: LoadedProcess) -> TableReader:
+    def reader(self, process: LoadedProcess) -> TableReader:
+        """A reader of the process's file, which the caller closes; its doubts go into `findings`."""
         return TableReader(process.database, findings=self._findings, accelerate=self._accelerate)
 
 
@@ -291,7 +326,7 @@ def _load_processes(source: DatabasePath, database: ReadableDatabase) -> list[Lo
 def _process_twice(tables: ProcessTables, first: Path) -> Finding:
     return Finding(
         rule="process-twice",
-        severity=Severity.NOTE,
+        severity=Severity.WARNING,
         where=str(tables.path),
         message=f"process {tables.label} was read from {first} already (a copy or a merged database); left out",
     )

@@ -1,0 +1,73 @@
+"""`rocktools info`: what is in a run or a trace."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from rocktools.cli.options import paths_argument, table_options
+from rocktools.cli.output import TableFormat, TableOutput, emit_findings, emit_table, emit_tables, exit_code_of
+
+if TYPE_CHECKING:
+    from rocktools.render.table import Table
+    from rocktools.workspace.inventory import Inventory
+
+_SCHEMA = "rocktools.info/1"
+_PARTS = ("processes", "devices", "contents", "counters")
+_SHOWN = {
+    "processes": ("run", "process", "tool", "schema_version", "content", "pid", "rank", "host", "command", "path"),
+    "devices": ("device", "arch", "product", "xcc_count", "cu_count", "processes_count", "dispatches_count"),
+    "contents": ("run", "process", "subject", "rows_count", "start_ns", "span_ns"),
+    "counters": ("run", "process", "counter", "rows_count"),
+}
+
+
+@click.command("info")
+@paths_argument
+@click.option(
+    "--part",
+    type=click.Choice(_PARTS),
+    help="One part only, as a table of its own.  [default: everything; contents for csv and parquet]",
+)
+@table_options()
+def command(paths: tuple[str, ...], part: str | None, output: TableOutput) -> int:
+    """What is in a run or a trace, and what of it cannot be trusted.
+
+    Processes, GPUs, rows and time windows, counters, and the findings of every health check: dangling joins that stock
+    views hide, negative and overlapping times, duplicate ids, missing tables, clocks that disagree. Reads much of the
+    files. Exit code 1 if nothing in them can be trusted, or a file named here cannot be read. JSON is one document with
+    all parts (rocktools.info/1).
+
+    PATHS are rocpd databases (*_results.db), folders, patterns, .rpdb folders or run directories.
+    """
+    from rocktools.errors import EXIT_FAILURE
+    from rocktools.workspace.inventory import take_inventory
+    from rocktools.workspace.workspace import Workspace
+
+    with Workspace.open(paths) as workspace:
+        opening = exit_code_of(workspace.findings)
+        inventory = take_inventory(workspace)
+    if part is not None or output.table_format in (TableFormat.CSV, TableFormat.PARQUET):
+        emit_table(_table(inventory, part or "contents", output), output)
+    else:
+        head = {
+            "is_trustworthy": inventory.is_trustworthy,
+            "findings": [finding.as_dict() for finding in inventory.findings],
+        }
+        emit_tables([_table(inventory, name, output) for name in _PARTS], output, schema=_SCHEMA, head=head)
+    emit_findings(inventory.findings)
+    return opening if inventory.is_trustworthy else EXIT_FAILURE
+
+
+def _table(inventory: Inventory, name: str, output: TableOutput) -> Table:
+    """One part as a table; for people without the columns that say nothing."""
+    from rocktools.evidence import Evidence
+    from rocktools.render.table import table_from_spec
+
+    spec, frame = inventory.frame(name)
+    if output.table_format is TableFormat.TABLE:
+        varies = {column: frame[column].nunique() > 1 for column in ("run", "process") if column in frame}
+        shown = [column for column in _SHOWN[name] if name == "processes" or varies.get(column, True)]
+        frame = frame[[column for column in shown if frame.empty or bool(frame[column].notna().any())]]
+    return table_from_spec(frame, spec, evidence=Evidence.MEASURED, title=name, is_simulated=inventory.is_simulated)

@@ -1,0 +1,181 @@
+"""What is in the files of a workspace: processes, devices, contents, counters, findings (`rocktools info`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from rocktools.errors import UsageError
+from rocktools.findings import Finding, Severity
+from rocktools.frames import AGENTS, PROCESSES, Column, FrameSpec, require_frame
+from rocktools.sources.rocpd import contents
+from rocktools.workspace.workspace import Workspace
+
+_KEY = PROCESSES.columns[:2]
+_NO_ROWS = "no row of this kind has an exact time"
+
+CONTENTS = FrameSpec(
+    name="CONTENTS",
+    meaning="One row per kind of row and process: how many there are, and over what time.",
+    key=("run", "process", "subject"),
+    sort=("run", "process"),
+    columns=(
+        *_KEY,
+        Column("subject", "category", "kind of row; host regions are split by API domain where the file has domains"),
+        Column("rows_count", "int64", "rows in the base table"),
+        Column("start_ns", "Int64", "earliest start, trace clock", _NO_ROWS),
+        Column("end_ns", "Int64", "latest end, trace clock", _NO_ROWS),
+        Column("span_ns", "Int64", "from the earliest start to the latest end", _NO_ROWS),
+    ),
+)
+
+DEVICES = FrameSpec(
+    name="DEVICES",
+    meaning="One row per GPU, as all processes together saw it.",
+    key=("device",),
+    sort=("device",),
+    columns=(
+        AGENTS.column("device"),
+        *(AGENTS.column(name) for name in ("arch", "product", "absolute_index", "xcc_count", "cu_count")),
+        *(AGENTS.column(name) for name in ("lds_per_cu_bytes", "max_engine_hz")),
+        Column("processes_count", "int64", "processes that saw it"),
+        Column("dispatches_count", "int64", "dispatches on it, counter passes included"),
+    ),
+)
+
+COUNTERS = FrameSpec(
+    name="COUNTERS",
+    meaning="One row per counter that has values around dispatches.",
+    key=("run", "process", "counter"),
+    sort=("run", "process", "counter"),
+    columns=(
+        *_KEY,
+        Column("counter", "category", "name of the counter, as the tool gives it"),
+        Column("rows_count", "int64", "stored values: one for each dispatch and hardware instance"),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Inventory:
+    """What is in the files.
+
+    Attributes:
+        processes: PROCESSES.
+        devices: DEVICES; only GPUs.
+        contents: CONTENTS.
+        counters: COUNTERS.
+        findings: of opening, of reading and of all health checks.
+        is_simulated: whether any file says that no hardware produced it.
+    """
+
+    processes: pd.DataFrame
+    devices: pd.DataFrame
+    contents: pd.DataFrame
+    counters: pd.DataFrame
+    findings: tuple[Finding, ...]
+    is_simulated: bool
+
+    @property
+    def is_trustworthy(self) -> bool:
+        """Whether at least one process has rows and nothing about its file is a fault."""
+        faulty = [finding.where for finding in self.findings if finding.severity is Severity.FAULT]
+        paths = dict(zip(self.processes["process"], self.processes["path"], strict=True))
+        with_rows = set(self.contents.loc[self.contents["rows_count"] > 0, "process"])
+        return any(not any(where.startswith(str(paths[process])) for where in faulty) for process in with_rows)
+
+    def frame(self, name: str) -> tuple[FrameSpec, pd.DataFrame]:
+        """One of the four frames by name, with its spec.
+
+        Raises:
+            UsageError: there is no such part.
+        """
+        parts = {
+            "processes": (PROCESSES, self.processes),
+            "devices": (DEVICES, self.devices),
+            "contents": (CONTENTS, self.contents),
+            "counters": (COUNTERS, self.counters),
+        }
+        if name not in parts:
+            raise UsageError("unknown-part", f"there is no part {name!r}", hint=f"parts: {', '.join(parts)}")
+        return parts[name]
+
+
+def take_inventory(workspace: Workspace) -> Inventory:
+    """Look at everything in the files, health checks included.
+
+    Raises:
+        DamagedFile: a file broke while it was read.
+    """
+    rows: list[tuple[str, str, str, int, int | None, int | None]] = []
+    counters: list[tuple[str, str, str, int]] = []
+    dispatches: dict[tuple[str, str, int], int] = {}
+    for process in workspace.loaded:
+        run, label = process.source.run, process.tables.label
+        with workspace.reader(process) as reader:
+            domains = contents.count_domains(reader, process.tables)
+            for content in contents.list_contents(reader, process.tables):
+                rows.append((run, label, content.subject, content.rows_count, content.first_ns, content.last_ns))
+                if content.base == "region":
+                    rows += [(run, label, f"  {name}", count, None, None) for name, count in domains.items()]
+            by_agent = contents.count_dispatches_by_agent(reader, process.tables)
+            dispatches.update({(run, label, agent): count for agent, count in by_agent.items()})
+            if process.is_counter_pass:
+                found = contents.count_counter_rows(reader, process.tables)
+                counters += [(run, label, name, count) for name, count in found.items()]
+    findings = workspace.check_health()
+    return Inventory(
+        processes=workspace.processes(),
+        devices=_devices(workspace.agents(), dispatches),
+        contents=_contents_frame(rows),
+        counters=_counters_frame(counters),
+        findings=tuple(workspace.findings + findings),
+        is_simulated=workspace.is_simulated,
+    )
+
+
+def _contents_frame(rows: list[tuple[str, str, str, int, int | None, int | None]]) -> pd.DataFrame:
+    columns = list(zip(*rows, strict=True)) if rows else [()] * 6
+    frame = pd.DataFrame(
+        {
+            "run": pd.Categorical(columns[0]),
+            "process": pd.Categorical(columns[1]),
+            "subject": pd.Categorical(columns[2]),
+            "rows_count": pd.array(columns[3], dtype="int64"),
+            "start_ns": pd.array(columns[4], dtype="Int64"),
+            "end_ns": pd.array(columns[5], dtype="Int64"),
+        }
+    )
+    frame["span_ns"] = frame["end_ns"] - frame["start_ns"]
+    return require_frame(frame.astype({"rows_count": "int64"}), CONTENTS)
+
+
+def _counters_frame(rows: list[tuple[str, str, str, int]]) -> pd.DataFrame:
+    if not rows:
+        return COUNTERS.empty()
+    run, process, counter, count = zip(*rows, strict=True)
+    frame = pd.DataFrame(
+        {
+            "run": pd.Categorical(run),
+            "process": pd.Categorical(process),
+            "counter": pd.Categorical(counter),
+            "rows_count": count,
+        }
+    )
+    return require_frame(frame.astype({"rows_count": "int64"}), COUNTERS)
+
+
+def _devices(agents: pd.DataFrame, dispatches: dict[tuple[str, str, int], int]) -> pd.DataFrame:
+    """The GPUs; what ran on no listed agent is told by a health check, not here."""
+    gpus = agents[agents["kind"].isin(["GPU"])]
+    if gpus.empty:
+        return DEVICES.empty()
+    keys = list(zip(gpus["run"], gpus["process"], gpus["agent_id"], strict=True))
+    counted = gpus.assign(dispatches_count=[dispatches.get(key, 0) for key in keys], processes_count=1)
+    sums = counted.groupby("device", observed=True)[["processes_count", "dispatches_count"]].sum()
+    facts = counted.drop_duplicates("device").set_index("device")[list(DEVICES.names[1:-2])]
+    frame = facts.join(sums).reset_index()
+    frame["device"] = pd.Categorical(frame["device"].astype(str))
+    frame = frame.sort_values(["absolute_index", "device"], kind="stable", ignore_index=True)
+    return require_frame(frame.astype({"processes_count": "int64", "dispatches_count": "int64"}), DEVICES)
