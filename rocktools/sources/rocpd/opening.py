@@ -8,13 +8,17 @@ What a writer that died leaves behind decides how SQLite may open a file (measur
   pair is copied to a temporary folder and rolled back there;
 * a `-wal`: `immutable=1` would see an empty database, a plain open would create files beside the user's. Copied too;
 * somebody holds a write lock: it is still being written, and any lock of ours could make that writer fail. Refused.
+
+SQLite puts journals beside the file that a symbolic link leads to, not beside the link, so they are looked for there.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import sqlite3
+import stat
 import struct
 import sys
 import tempfile
@@ -53,21 +57,42 @@ class ReadableDatabase:
     uri: str
     findings: tuple[Finding, ...]
     _cleanup: contextlib.ExitStack
+    _in_place: Path | None  # the file, absolute, unless a copy is read
+    _state: tuple[int, ...]
 
     def connect(self) -> sqlite3.Connection:
         """A new read-only connection, which the caller closes. It yields tuples.
 
         Raises:
-            DamagedFile: SQLite cannot read it.
+            InputError: it is not there any more.
+            DamagedFile: SQLite cannot read it, or it was written to since it was made readable.
         """
+        self.require_unchanged()
         with translate_sqlite_errors(self.path):
             connection = sqlite3.connect(self.uri, uri=True)
+            # A name with a byte that is no UTF-8 (a command line cut in the middle) must not cost the whole file.
+            connection.text_factory = _decode_text
             try:
                 connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
             except BaseException:
                 connection.close()
                 raise
         return connection
+
+    def require_unchanged(self) -> None:
+        """Check that nobody wrote to the file since it was made readable.
+
+        Between two transactions a writer holds no lock, and what is read without locks while it goes on is a mixture.
+
+        Raises: as `connect`.
+        """
+        if self._in_place is not None and self._state != _file_state(self._in_place):
+            raise DamagedFile(
+                "rocpd-changed",
+                "the file was written to while it was read",
+                where=str(self.path),
+                hint="wait until the profiled process has ended, and read it again",
+            )
 
     def close(self) -> None:
         """Remove the private copy, if there is one."""
@@ -91,6 +116,7 @@ def make_readable(path: Path) -> ReadableDatabase:
         DamagedFile: it is empty, truncated, torn, or still being written.
     """
     check_header(path)
+    state = _file_state(path)
     check_writer(path)
     sidecar = find_sidecar(path)
     cleanup = contextlib.ExitStack()
@@ -103,8 +129,38 @@ def make_readable(path: Path) -> ReadableDatabase:
     except BaseException:
         cleanup.close()
         raise
-    uri = f"file:{quote(str(readable.absolute()))}?mode=ro&immutable=1"
-    return ReadableDatabase(path=path, uri=uri, findings=tuple(findings), _cleanup=cleanup)
+    uri = f"file:{_quote_path(readable.absolute())}?mode=ro&immutable=1"
+    return ReadableDatabase(
+        path=path,
+        uri=uri,
+        findings=tuple(findings),
+        _cleanup=cleanup,
+        _in_place=path.absolute() if sidecar is None else None,
+        _state=state,
+    )
+
+
+def _file_state(path: Path) -> tuple[int, ...]:
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise InputError(
+            "unreadable-file",
+            f"it cannot be opened any more: {error.strerror}",
+            where=str(path),
+            hint="was it moved or deleted meanwhile?",
+        ) from error
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _quote_path(path: Path) -> str:
+    """A path in a URI; bytes that are no UTF-8 are kept. What begins with // would name a host without two more."""
+    quoted = quote(os.fsencode(path))
+    return f"//{quoted}" if quoted.startswith("//") else quoted
+
+
+def _decode_text(raw: bytes) -> str:
+    return raw.decode("utf-8", errors="replace")
 
 
 def check_header(path: Path) -> None:
@@ -128,9 +184,12 @@ def read_header(path: Path) -> tuple[bytes, int]:
         DamagedFile: it is empty.
     """
     try:
-        size_bytes = path.stat().st_size
-        if path.is_dir():
+        status = path.stat()
+        size_bytes = status.st_size
+        if stat.S_ISDIR(status.st_mode):
             raise InputError("rocpd-is-folder", "a database file is needed, and this is a folder", where=str(path))
+        if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for, without end
+            raise InputError("not-a-file", "a file is needed, and this is a pipe, socket or device", where=str(path))
         with path.open("rb") as stream:
             header = stream.read(_HEADER_BYTES)
     except FileNotFoundError as error:
@@ -180,12 +239,34 @@ def promised_size_bytes(header: bytes) -> int | None:
 
 
 def find_sidecar(path: Path) -> Path | None:
-    """The journal or write-ahead log that lies beside a database and holds something, or None."""
+    """The journal or write-ahead log that lies beside a database and has something to say, or None.
+
+    A journal of which the first byte is 0 is what `journal_mode=PERSIST` leaves after each commit.
+
+    Raises:
+        InputError: the system refuses to read it.
+    """
     for suffix in _SIDECARS:
-        sidecar = path.with_name(path.name + suffix)
-        if sidecar.is_file() and sidecar.stat().st_size > 0:
+        sidecar = _beside(path, suffix)
+        try:
+            with sidecar.open("rb") as stream:
+                first = stream.read(1)
+        except (FileNotFoundError, IsADirectoryError):
+            continue
+        except OSError as error:
+            raise InputError(
+                "unreadable-file",
+                f"the system refuses to read what its writer left beside it: {error.strerror}",
+                where=str(sidecar),
+            ) from error
+        if first and (first != b"\0" or suffix != "-journal"):
             return sidecar
     return None
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    target = Path(os.path.realpath(path))
+    return target.with_name(target.name + suffix)
 
 
 def check_writer(path: Path) -> None:
@@ -196,7 +277,7 @@ def check_writer(path: Path) -> None:
     Raises:
         DamagedFile: a process holds a write lock on it.
     """
-    shm = path.with_name(path.name + "-shm")
+    shm = _beside(path, "-shm")
     holder = _write_lock_holder(path, _LOCK_RANGE_START, _LOCK_RANGE_BYTES)
     if holder is None and shm.is_file():
         holder = _write_lock_holder(shm, _SHM_WRITE_LOCK_START, _SHM_WRITE_LOCK_BYTES)
@@ -243,7 +324,7 @@ def copy_with_sidecars(path: Path, folder: Path) -> Path:
     try:
         shutil.copyfile(path, copy)
         for suffix in _SIDECARS:
-            sidecar = path.with_name(path.name + suffix)
+            sidecar = _beside(path, suffix)
             if sidecar.is_file():
                 shutil.copyfile(sidecar, copy.with_name(copy.name + suffix))
     except OSError as error:
@@ -281,7 +362,8 @@ def translate_sqlite_errors(path: Path, table: str | None = None) -> Iterator[No
     """Turn SQLite's own exceptions into ours, naming the file and the table that was being read.
 
     Raises:
-        DamagedFile: SQLite found the file damaged, locked, or unreadable.
+        DamagedFile: SQLite found the file damaged or locked, or the system failed to read it.
+        InputError: it is not there any more, or may not be opened.
     """
     try:
         yield
@@ -290,6 +372,13 @@ def translate_sqlite_errors(path: Path, table: str | None = None) -> Iterator[No
         where = f"{path}, table {table}" if table else str(path)
         if "locked" in text or "busy" in text:
             raise DamagedFile("rocpd-locked", "the file is in use", where=where, hint="wait for its writer") from error
+        if "unable to open" in text:
+            raise InputError(
+                "unreadable-file",
+                "it cannot be opened any more",
+                where=where,
+                hint="it was there a moment ago: was it moved, deleted or closed meanwhile?",
+            ) from error
         if "disk I/O error" in text:
             raise DamagedFile(
                 "rocpd-io-error",
