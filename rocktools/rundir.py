@@ -3,9 +3,13 @@
     <run>/manifest.json     what was run, with what, and what came of it (schema rocktools.run/1)
     <run>/trace/            rocprofv3 runtime traces: rocpd databases, one per process
     <run>/pmc/<group>/      one rocprofv3 process per counter group
+    <run>/passes/           one record for each attempt at a pass, written when the attempt has ended
     <run>/logs/             stdout and stderr of everything that was started
+    <run>/hlo/              what XLA dumped of the compiled programs
 
-A manifest is written last and through a temporary name: a folder without one is a run that did not finish.
+Whatever is written here is written through a temporary name, so that nothing half-written looks whole. The records of
+passes are what a capture resumes from; the manifest is made of them, and rewritten when a capture goes on. A pass counts
+only if its record says that its rows were verified.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +30,71 @@ MANIFEST_NAME = "manifest.json"
 TRACE_FOLDER = "trace"
 PMC_FOLDER = "pmc"
 LOGS_FOLDER = "logs"
+HLO_FOLDER = "hlo"
+PASSES_FOLDER = "passes"
+PASS_SCHEMA = "rocktools.pass/1"
 _READ_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseRecord:
+    """One database that a pass left.
+
+    Attributes:
+        path: inside the run.
+        sha256: of the file.
+        size_bytes: of the file.
+        processes: labels of the processes in it.
+        schema_version: of its rocpd schema; None where it says none.
+        dispatches_count: kernel dispatches in it.
+    """
+
+    path: str
+    sha256: str
+    size_bytes: int
+    processes: tuple[str, ...]
+    schema_version: str | None
+    dispatches_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassRecord:
+    """One attempt at one pass, and what came of it.
+
+    Attributes:
+        name: of the pass: `trace`, `pmc/<group>`.
+        kind: `trace`, `counters` or `replay`.
+        attempt: from 1.
+        folder: inside the run, where its databases are.
+        argv: what was started.
+        environment_added: variables that were set, secrets redacted.
+        environment_removed: variables of the caller's that were taken out.
+        started_utc: ISO 8601.
+        duration_s: of the whole process; not a time of any kernel.
+        exit_code, signal_number: of the child; None where it had none.
+        outcome: what that means, in a word and a sentence.
+        databases: what it left.
+        is_verified: whether the rows that were asked for exist; exit codes alone prove nothing.
+        findings: as `Finding.as_dict`.
+        facts: what was asked for: counters, kernels, iterations.
+    """
+
+    name: str
+    kind: str
+    attempt: int
+    folder: str
+    argv: tuple[str, ...]
+    environment_added: Mapping[str, str] = field(default_factory=dict)
+    environment_removed: tuple[str, ...] = ()
+    started_utc: str = ""
+    duration_s: float = 0.0
+    exit_code: int | None = None
+    signal_number: int | None = None
+    outcome: str = ""
+    databases: tuple[DatabaseRecord, ...] = ()
+    is_verified: bool = False
+    findings: tuple[Mapping[str, Any], ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +107,7 @@ class Manifest:
         is_simulated: whether no hardware produced it.
         facts: whatever else is known about the run, by name.
         files: path inside the run -> sha256 of the file.
+        passes: every attempt at every pass, in the order in which they were made.
         rocktools_version: version that wrote it.
     """
 
@@ -47,6 +116,7 @@ class Manifest:
     is_simulated: bool
     facts: Mapping[str, Any] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
+    passes: tuple[PassRecord, ...] = ()
     rocktools_version: str = __version__
 
 
@@ -86,14 +156,17 @@ def hash_file(path: Path) -> str:
     return digest.hexdigest()
 
 
-def write_manifest(run: Path, manifest: Manifest) -> Path:
+def write_manifest(run: Path, manifest: Manifest, *, replaces: bool = False) -> Path:
     """Write the manifest of a run; it appears whole or not at all.
 
+    Args:
+        replaces: whether a manifest that is there is brought up to date (a capture that goes on).
+
     Raises:
-        UsageError: the run has one already.
+        UsageError: the run has one already, and it is not to be replaced.
     """
     target = run / MANIFEST_NAME
-    if target.exists():
+    if target.exists() and not replaces:
         raise UsageError("manifest-exists", "the run has a manifest already", where=str(target))
     document = {
         "schema": SCHEMA,
@@ -102,15 +175,83 @@ def write_manifest(run: Path, manifest: Manifest) -> Path:
         "is_simulated": manifest.is_simulated,
         "argv": list(manifest.argv),
         "facts": dict(manifest.facts),
+        "passes": [_pass_document(record) for record in manifest.passes],
         "files": dict(manifest.files),
     }
-    partial = target.with_name(f".{MANIFEST_NAME}.{os.getpid()}.partial")
+    return _write_json(target, document)
+
+
+def write_pass_record(run: Path, record: PassRecord) -> Path:
+    """Write the record of an attempt that has ended.
+
+    Raises:
+        UsageError: there is a record of this attempt already.
+    """
+    folder = run / PASSES_FOLDER
+    folder.mkdir(exist_ok=True)
+    target = folder / f"{record.name.replace('/', '.')}.{record.attempt}.json"
+    if target.exists():
+        raise UsageError("pass-record-exists", "this attempt has a record already", where=str(target))
+    return _write_json(target, {"schema": PASS_SCHEMA, **_pass_document(record)})
+
+
+def read_pass_records(run: Path) -> tuple[PassRecord, ...]:
+    """The records of all attempts in a run, by time; () where there is none.
+
+    Raises:
+        DamagedFile: one is not the JSON that a record is.
+        UnsupportedVersion: one has another schema.
+    """
+    folder = run / PASSES_FOLDER
+    documents = [(path, _read_json(path, PASS_SCHEMA)) for path in sorted(folder.glob("*.json"))]
+    records = [_parse_pass(document, path) for path, document in documents]
+    return tuple(sorted(records, key=lambda record: (record.started_utc, record.name, record.attempt)))
+
+
+def _write_json(target: Path, document: Mapping[str, Any]) -> Path:
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
         partial.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
     return target
+
+
+def _pass_document(record: PassRecord) -> dict[str, Any]:
+    return {**asdict(record), "argv": list(record.argv), "environment_removed": list(record.environment_removed)}
+
+
+def _parse_pass(document: Mapping[str, Any], path: Path) -> PassRecord:
+    try:
+        values = {name: document[name] for name in (item.name for item in fields(PassRecord))}
+        values["argv"] = tuple(values["argv"])
+        values["environment_removed"] = tuple(values["environment_removed"])
+        values["findings"] = tuple(values["findings"])
+        values["databases"] = tuple(
+            DatabaseRecord(**{**database, "processes": tuple(database["processes"])})
+            for database in values["databases"]
+        )
+        return PassRecord(**values)
+    except (KeyError, TypeError) as error:
+        raise DamagedFile("pass-record-damaged", f"the record lacks or mangles {error}", where=str(path)) from error
+
+
+def _read_json(path: Path, schema: str) -> dict[str, Any]:
+    """The document of a file of ours.
+
+    Raises:
+        DamagedFile: it is not JSON.
+        UnsupportedVersion: it has another schema.
+    """
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise DamagedFile("manifest-damaged", f"it is not JSON: {error}", where=str(path)) from error
+    if not isinstance(document, dict) or document.get("schema") != schema:
+        found = document.get("schema") if isinstance(document, dict) else None
+        raise UnsupportedVersion("manifest-schema", f"its schema is {found!r}, not {schema!r}", where=str(path))
+    return document
 
 
 def read_manifest(run: Path) -> Manifest:
@@ -123,16 +264,11 @@ def read_manifest(run: Path) -> Manifest:
     """
     path = run / MANIFEST_NAME
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = _read_json(path, SCHEMA)
     except FileNotFoundError as error:
         raise InputError(
             "no-manifest", "this folder has no manifest: not a run directory, or a run that did not end", where=str(run)
         ) from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise DamagedFile("manifest-damaged", f"the manifest is not JSON: {error}", where=str(path)) from error
-    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-        schema = document.get("schema") if isinstance(document, dict) else None
-        raise UnsupportedVersion("manifest-schema", f"its schema is {schema!r}, not {SCHEMA!r}", where=str(path))
     try:
         return Manifest(
             argv=tuple(document["argv"]),
@@ -140,6 +276,7 @@ def read_manifest(run: Path) -> Manifest:
             is_simulated=bool(document["is_simulated"]),
             facts=dict(document["facts"]),
             files=dict(document["files"]),
+            passes=tuple(_parse_pass(record, path) for record in document.get("passes", ())),
             rocktools_version=str(document["rocktools_version"]),
         )
     except (KeyError, TypeError, ValueError) as error:
