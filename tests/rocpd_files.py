@@ -71,6 +71,7 @@ def read_sql(path: Path, sql: str) -> list[tuple[Any, ...]]:
 def edit(path: Path, *statements: str) -> Path:
     """Run SQL on a database of one process; `{_}` in a statement is the suffix of its tables."""
     with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA synchronous=OFF")
         row = connection.execute("SELECT name FROM sqlite_master WHERE name LIKE 'rocpd_event_%'").fetchone()
         suffix = row[0].removeprefix("rocpd_event") if row else ""
         for statement in statements:
@@ -99,6 +100,7 @@ def merge_databases(paths: Sequence[Path], target: Path) -> Path:
     """What AMD's merge writes: the tables of all files side by side, and views that unite those of one base name."""
     members: dict[str, list[str]] = {}
     with closing(sqlite3.connect(target)) as merged:
+        merged.execute("PRAGMA synchronous=OFF")
         for path in paths:
             merged.execute("ATTACH DATABASE ? AS source", (str(path),))
             tables = merged.execute(

@@ -53,11 +53,6 @@ class TableColumn:
     declared_type: str
     is_nullable: bool
 
-    @property
-    def has_integer_affinity(self) -> bool:
-        """Whether SQLite stores integers in it as integers (SQLite data types, 3.1)."""
-        return "INT" in self.declared_type.upper()
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
@@ -243,8 +238,8 @@ def _find_suffixes(reader: TableReader, table_names: list[str]) -> list[str]:
     named: set[str] = set()
     for suffix, bases in shown.items():
         if "metadata" in bases:
-            query = f"SELECT value FROM {quote_name('rocpd_metadata' + suffix)} WHERE tag = 'uuid'"
-            named.update(str(value) for (value,) in reader.rows(query) if str(value) in shown)
+            uuid = _read_metadata(reader, f"rocpd_metadata{suffix}").get("uuid")
+            named.update({uuid or ""} & shown.keys())
     return [
         suffix
         for suffix, bases in shown.items()
@@ -260,17 +255,25 @@ def _read_process(reader: TableReader, suffix: str, table_names: list[str]) -> P
             match = _NAME_PATTERN.fullmatch(name)
             if suffix == "" and (match is None or match.group(2) != ""):
                 continue
-            columns = {
-                row[1]: TableColumn(name=row[1], declared_type=row[2], is_nullable=not (row[3] or row[5]))
-                for row in reader.rows(f"PRAGMA table_info({quote_name(name)})")
-            }
-            tables[base] = Table(base=base, name=name, columns=columns)
-    metadata: dict[str, str] = {}
-    if "metadata" in tables:
-        query = f"SELECT tag, value FROM {tables['metadata'].quoted}"
-        metadata = {str(tag): str(value) for tag, value in reader.rows(query)}
+            tables[base] = Table(base=base, name=name, columns=_read_columns(reader, name))
+    metadata = _read_metadata(reader, tables["metadata"].name) if "metadata" in tables else {}
     label = suffix.lstrip("_").replace("_", "-") or reader.path.stem
     return ProcessTables(path=reader.path, suffix=suffix, label=label, metadata=metadata, tables=tables)
+
+
+def _read_columns(reader: TableReader, name: str) -> dict[str, TableColumn]:
+    return {
+        row[1]: TableColumn(name=row[1], declared_type=row[2], is_nullable=not (row[3] or row[5]))
+        for row in reader.rows(f"PRAGMA table_info({quote_name(name)})")
+    }
+
+
+def _read_metadata(reader: TableReader, name: str) -> dict[str, str]:
+    """Tag -> value; {} where the table has other columns, as in hand-made files."""
+    if not {"tag", "value"} <= _read_columns(reader, name).keys():
+        return {}
+    rows = reader.rows(f"SELECT tag, value FROM {quote_name(name)}")
+    return {str(tag): str(value) for tag, value in rows if value is not None}
 
 
 def parse_extdata(text: object) -> dict[str, object]:
@@ -279,6 +282,6 @@ def parse_extdata(text: object) -> dict[str, object]:
         return {}
     try:
         value = json.loads(text)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):  # ValueError: broken, or a number of thousands of digits
         return {}
     return value if isinstance(value, dict) else {}
