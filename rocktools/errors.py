@@ -7,6 +7,10 @@
     │   ├── UnsupportedVersion          1   the right format in a version we do not read
     │   ├── DamagedFile                 1   empty, truncated, torn, or still being written
     │   └── NothingToRead               1   readable, but without the rows that were asked for
+    ├── CaptureError                    1   something could not be started, or cannot be recorded
+    │   ├── ToolNotFound                1   an executable is not where it is looked for
+    │   ├── ToolFailed                  1   an executable ran and failed, or gave no answer in time
+    │   └── PreflightFailed             1   the machine or its settings would spoil the run; nothing was started
     ├── MissingExtra                    1   an optional library is needed; how to install it is named
     └── ContractError                   1   a fault of ours: a frame broke its contract
 
@@ -73,6 +77,22 @@ class DamagedFile(InputError):
 
 
 class NothingToRead(InputError):
+    pass
+
+
+class CaptureError(RocktoolsError):
+    pass
+
+
+class ToolNotFound(CaptureError):
+    pass
+
+
+class ToolFailed(CaptureError):
+    pass
+
+
+class PreflightFailed(CaptureError):
     pass
 
 
