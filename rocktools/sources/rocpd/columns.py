@@ -250,11 +250,15 @@ class _OtherCountError(Exception):
 
 def _connect_accelerator(database: ReadableDatabase) -> Any:
     try:
+        import adbc_driver_manager
         import adbc_driver_sqlite.dbapi
         import pyarrow  # noqa: F401  (adbc hands its batches over through it)
     except ImportError:
         return None
-    return adbc_driver_sqlite.dbapi.connect(database.uri)
+    try:
+        return adbc_driver_sqlite.dbapi.connect(database.uri)
+    except adbc_driver_manager.Error:
+        return None
 
 
 def _fetch_batches(accelerator: Any, sql: str, types: Sequence[str], rows_count: int) -> list[IntColumn] | None:
@@ -264,6 +268,7 @@ def _fetch_batches(accelerator: Any, sql: str, types: Sequence[str], rows_count:
     A column of NULLs alone is an int64 to ADBC, whatever was expected, and fits all the same.
     """
     import adbc_driver_manager
+    import pyarrow
 
     values = [np.empty(rows_count, dtype=np.int64 if kind == "int64" else np.float64) for kind in types]
     masks: list[np.ndarray | None] = [None] * len(types)
@@ -285,7 +290,8 @@ def _fetch_batches(accelerator: Any, sql: str, types: Sequence[str], rows_count:
                         column = column.fill_null(0)
                     values[position][done:end] = column.to_numpy()
                 done = end
-    except adbc_driver_manager.Error:
+    except (adbc_driver_manager.Error, pyarrow.ArrowException, OSError):
+        # A later batch of another type raises any of the three, by version; what is damaged is told by the next way.
         return None
     if done != rows_count:
         return None

@@ -367,11 +367,17 @@ def translate_sqlite_errors(path: Path, table: str | None = None) -> Iterator[No
     """
     try:
         yield
+    except sqlite3.ProgrammingError:  # a fault of ours
+        raise
     except sqlite3.DatabaseError as error:
         text = str(error)
         where = f"{path}, table {table}" if table else str(path)
         if "locked" in text or "busy" in text:
             raise DamagedFile("rocpd-locked", "the file is in use", where=where, hint="wait for its writer") from error
+        if text.startswith("no such"):
+            raise DamagedFile(
+                "rocpd-columns", f"it is not laid out as rocpd: SQLite says {text!r}", where=where
+            ) from error
         if "unable to open" in text:
             raise InputError(
                 "unreadable-file",
