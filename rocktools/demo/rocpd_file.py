@@ -172,6 +172,9 @@ class RocpdFile:
                 rows = (*rows, (SIMULATED_TAG, __version__))
             for tag, value in rows:
                 self.insert("metadata", {"tag": tag, "value": value})
+        if self.has_table("string"):
+            # The empty text comes first in the tool's files: it is what `region_name_id` points to without a range.
+            self.string_id("")
 
     def _abandon(self) -> None:
         if self._open is not None:

@@ -58,8 +58,6 @@ class RocpdWriter:
             UsageError: the target exists, its folder does not, or the options ask for something impossible.
         """
         self.file.__enter__()
-        # The empty text comes first in the tool's files: it is what `region_name_id` points to without a range.
-        self._name("")
         return self
 
     def __exit__(
