@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rocktools.sources.rocpd.columns import TableReader, exact_integer
+from rocktools.sources.rocpd.counters import read_counter_facts
+from rocktools.sources.rocpd.facts import int_column
 from rocktools.sources.rocpd.schema import ProcessTables
+from rocktools.sources.rocpd.strings import read_strings
 
 _SUBJECTS = (
     ("kernel dispatches", "kernel_dispatch", "start", "end"),
@@ -65,20 +68,20 @@ def count_domains(reader: TableReader, process: ProcessTables) -> dict[str, int]
     Raises:
         DamagedFile: SQLite cannot read the tables.
     """
-    region, event, string = (process.tables.get(base) for base in ("region", "event", "string"))
-    if region is None or event is None or string is None or not process.has("region", "event_id"):
+    if not process.has("region", "event_id") or not process.has("event", "id", "category_id"):
         return {}
+    region, event = process.tables["region"], process.tables["event"]
     rows = reader.rows(
         f"SELECT event.category_id, count(*) FROM {region.quoted} AS region"
-        f" JOIN {event.quoted} AS event ON event.id = region.event_id GROUP BY event.category_id"
+        f" LEFT JOIN {event.quoted} AS event ON event.id = region.event_id GROUP BY event.category_id"
     )
-    names = dict(reader.rows(f"SELECT id, string FROM {string.quoted}{_where_id(rows)}"))
-    domains = [(str(names.get(category) or "(no category)"), int(count)) for category, count in rows]
-    return dict(sorted(domains, key=lambda item: (-item[1], item[0])))
-
-
-def _where_id(rows: list[tuple[object, ...]]) -> str:
-    return f" WHERE id IN ({', '.join(str(int(str(row[0]))) for row in rows if row[0] is not None) or 'NULL'})"
+    categories = int_column([category for category, _ in rows])
+    names = read_strings(reader, process, categories)
+    domains: dict[str, int] = {}
+    for key, (_, count) in zip(categories.where_missing(-1).tolist(), rows, strict=True):
+        domain = names.get(key) or "(no category)"
+        domains[domain] = domains.get(domain, 0) + int(count)
+    return dict(sorted(domains.items(), key=lambda item: (-item[1], item[0])))
 
 
 def count_dispatches_by_agent(reader: TableReader, process: ProcessTables) -> dict[int, int]:
@@ -91,7 +94,7 @@ def count_dispatches_by_agent(reader: TableReader, process: ProcessTables) -> di
     if table is None or not process.has("kernel_dispatch", "agent_id"):
         return {}
     rows = reader.rows(f"SELECT agent_id, count(*) FROM {table.quoted} WHERE agent_id NOT NULL GROUP BY agent_id")
-    return {int(agent): int(count) for agent, count in rows}
+    return {agent: int(count) for agent, count in rows if isinstance(agent, int)}
 
 
 def count_counter_rows(reader: TableReader, process: ProcessTables) -> dict[str, int]:
@@ -100,14 +103,14 @@ def count_counter_rows(reader: TableReader, process: ProcessTables) -> dict[str,
     Raises:
         DamagedFile: SQLite cannot read the tables.
     """
-    values, info = process.tables.get("pmc_event"), process.tables.get("info_pmc")
-    if values is None or info is None:
+    if not process.has("pmc_event", "pmc_id"):
         return {}
+    values = process.tables["pmc_event"]
     where = " WHERE sample_id IS NULL" if "sample_id" in values.columns else ""
     counts = reader.rows(f"SELECT pmc_id, count(*) FROM {values.quoted}{where} GROUP BY pmc_id")
-    names = {key: str(name) for key, name in reader.rows(f"SELECT id, name FROM {info.quoted}")}
+    facts = read_counter_facts(reader, process)
     totals: dict[str, int] = {}
     for key, count in counts:
-        name = names.get(key, f"counter_{key}")
+        name = facts[key].name if key in facts else f"counter_{key}"
         totals[name] = totals.get(name, 0) + int(count)
     return dict(sorted(totals.items()))

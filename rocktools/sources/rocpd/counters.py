@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from rocktools.findings import Finding, Severity
-from rocktools.sources.rocpd.columns import Field, IntColumn, TableReader, absent_column
+from rocktools.sources.rocpd.columns import Field, IntColumn, TableReader, absent_column, exact_integer
 from rocktools.sources.rocpd.dispatches import count_rows
-from rocktools.sources.rocpd.facts import read_info_rows
+from rocktools.sources.rocpd.facts import read_info_rows, text_or_none
 from rocktools.sources.rocpd.parts import (
     LabelColumn,
     Part,
@@ -36,6 +36,8 @@ from rocktools.sources.rocpd.parts import (
 from rocktools.sources.rocpd.schema import ProcessTables, Table
 
 _PROBE_ROWS = 1_000
+# From here on the ids are those of pseudo-counters of the kernel driver, which a trace can have.
+_DRIVER_COUNTERS_FROM = 0x7000_0000_0000_0000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +45,7 @@ class CounterFacts:
     """What a process recorded about one counter id; several ids share a name, one for each agent."""
 
     name: str
+    agent_id: int | None
     block: str
     is_derived: bool
 
@@ -50,21 +53,32 @@ class CounterFacts:
 def is_counter_pass(reader: TableReader, process: ProcessTables) -> bool:
     """Whether counters were collected around the dispatches of a process, which serialises them.
 
+    A pass that asked for counters and got none has serialised times all the same. It is known by their descriptions:
+    rocprofv3 describes those that were asked for, while rocprof-sys describes all it knows.
+
     Raises:
         DamagedFile: SQLite cannot read the tables.
     """
     values, dispatches = process.tables.get("pmc_event"), process.tables.get("kernel_dispatch")
-    if values is None or dispatches is None or "event_id" not in dispatches.columns:
+    if values is None or dispatches is None or not process.has("pmc_event", "event_id"):
         return False
-    some = f"SELECT event_id FROM {values.quoted}{_not_spm(values)} LIMIT {_PROBE_ROWS}"
     everything = f"SELECT event_id FROM {values.quoted}{_not_spm(values)}"
-    if reader.scalar(f"SELECT event_id FROM {values.quoted} LIMIT 1") is None:
+    if not reader.rows(f"{everything} LIMIT 1"):
+        return "upid" not in process.metadata and _describes_counters(reader, process)
+    if "event_id" not in dispatches.columns:
         return False
     # The first rows decide almost always; only telemetry with millions of rows needs the second, slower question.
     return any(
         reader.scalar(f"SELECT 1 FROM {dispatches.quoted} WHERE event_id IN ({events}) LIMIT 1") is not None
-        for events in (some, everything)
+        for events in (f"{everything} LIMIT {_PROBE_ROWS}", everything)
     )
+
+
+def _describes_counters(reader: TableReader, process: ProcessTables) -> bool:
+    if not process.has("info_pmc", "id"):
+        return False
+    query = f"SELECT 1 FROM {process.tables['info_pmc'].quoted} WHERE id < {_DRIVER_COUNTERS_FROM} LIMIT 1"
+    return reader.scalar(query) is not None
 
 
 def read_counter_values(reader: TableReader, process: ProcessTables, run: str, pass_label: str) -> Part:
@@ -95,11 +109,12 @@ def read_counter_values(reader: TableReader, process: ProcessTables, run: str, p
 
 def read_counter_facts(reader: TableReader, process: ProcessTables) -> dict[int, CounterFacts]:
     """Counter id -> name, block, and whether it is computed from others. Never `extdata`: 116 KB in each row."""
-    columns = ["id", "name", "block", "is_derived", "expression"]
+    columns = ["id", "name", "agent_id", "block", "is_derived", "expression"]
     return {
         row["id"]: CounterFacts(
-            name=str(row["name"]),
-            block=str(row["block"] or ""),
+            name=text_or_none(row["name"]) or f"counter_{row['id']}",
+            agent_id=exact_integer(row["agent_id"]),
+            block=text_or_none(row["block"]) or "",
             is_derived=bool(row["is_derived"]) or bool(row["expression"]),
         )
         for row in read_info_rows(reader, process, "info_pmc", columns)
@@ -176,7 +191,7 @@ def _join_dispatches(reader: TableReader, dispatches: Table, groups: _Groups) ->
     if "replay_pass" in dispatches.columns:
         fields.append(Field("replay_pass", "replay_pass", is_nullable=True))
     columns = reader.ints(dispatches.quoted, fields, rows_count=count_rows(reader, dispatches))
-    has_event = ~columns["event_id"].missing
+    has_event = ~(columns["event_id"].missing | columns["dispatch_id"].missing)
     events, first = np.unique(columns["event_id"].values[has_event], return_index=True)
     rows = np.flatnonzero(has_event)[first]
     positions = find_positions(events, IntColumn(groups.event_ids))
@@ -195,7 +210,10 @@ def _join_dispatches(reader: TableReader, dispatches: Table, groups: _Groups) ->
 
 
 def _find_overcounted(part: dict[str, Any], facts: dict[int, CounterFacts]) -> set[int]:
-    """Counter ids whose rows are a multiple of what their block has instances, or of one for a derived counter."""
+    """Counter ids whose rows are a multiple of what their block has instances, or of one for a derived counter.
+
+    Not found: a counter that is alone in its block, and a block of which every counter was repeated.
+    """
     counters: IntColumn = part["pmc_id"]
     if len(counters) == 0 or not part["replay_pass"].missing.all():
         return set()
@@ -203,17 +221,18 @@ def _find_overcounted(part: dict[str, Any], facts: dict[int, CounterFacts]) -> s
     instances = part["instances_count"].values
     most = np.zeros(len(ids), dtype=np.int64)
     np.maximum.at(most, first, instances)
-    fewest_of_block: dict[str, int] = {}
+    fewest_of_block: dict[tuple[int | None, str], int] = {}
     for key, count in zip(ids.tolist(), most.tolist(), strict=True):
         counter = facts.get(key)
         if counter is not None and counter.block and not counter.is_derived:
-            fewest_of_block[counter.block] = min(count, fewest_of_block.get(counter.block, count))
+            block = (counter.agent_id, counter.block)
+            fewest_of_block[block] = min(count, fewest_of_block.get(block, count))
     overcounted = set()
     for key, count in zip(ids.tolist(), most.tolist(), strict=True):
         counter = facts.get(key)
         if counter is None:
             continue
-        expected = 1 if counter.is_derived else fewest_of_block.get(counter.block, count)
+        expected = 1 if counter.is_derived else fewest_of_block.get((counter.agent_id, counter.block), count)
         if count > expected and count % expected == 0:
             overcounted.add(key)
     return overcounted

@@ -70,8 +70,8 @@ def read_dispatches(
         DamagedFile: SQLite cannot read the tables, or they lack a column that no dispatch can do without.
     """
     selected = DISPATCHES.select(columns)
-    part = _read(reader, process, run, set(selected))
-    return sort_part(part, ("start_ns", "dispatch_id"))
+    part = sort_part(_read(reader, process, run, set(selected)), ("start_ns", "dispatch_id"))
+    return {name: part[name] for name in selected}
 
 
 def read_counted_dispatches(
@@ -86,10 +86,9 @@ def read_counted_dispatches(
     part = _read(reader, process, run, {renamed.get(name, name) for name in selected} - {"pass"})
     part = dict(sort_part(part, ("start_ns", "dispatch_id", "replay_pass")))
     for counted, traced in renamed.items():
-        if traced in part:
-            part[counted] = part.pop(traced)
+        part[counted] = part.pop(traced)
     part["pass"] = label_constant(pass_label, part_length(part))
-    return part
+    return {name: part[name] for name in selected}
 
 
 def count_rows(reader: TableReader, table: Table) -> int:
@@ -102,10 +101,10 @@ def count_rows(reader: TableReader, table: Table) -> int:
 
 
 def _read(reader: TableReader, process: ProcessTables, run: str, selected: set[str]) -> Part:
+    """The selected columns and those that decide which rows there are, and in which order."""
     table = process.tables["kernel_dispatch"]
     rows_count = count_rows(reader, table)
-    sources = {"kernel_id"} if selected & {*_NAMES, *_SYMBOL_FACTS} else set()
-    part: dict[str, Any] = _read_recorded(reader, table, (selected | sources) & set(_RECORDED), rows_count)
+    part: dict[str, Any] = _read_recorded(reader, table, (selected | {*_REQUIRED}) & set(_RECORDED), rows_count)
     if selected & {*_NAMES, *_SYMBOL_FACTS}:
         _add_symbol_columns(part, read_kernel_symbols(reader, process, run), selected)
     if "range" in selected:
@@ -115,7 +114,7 @@ def _read(reader: TableReader, process: ProcessTables, run: str, selected: set[s
         events = read_event_columns(reader, process, "kernel_dispatch", stacks, rows_count)
         part["host_call_id"] = find_launches(reader, process, events["stack"], events["parent"])
     part.update(identity_columns(process.label, run, rows_count))
-    return drop_unusable_rows(reader, {name: part[name] for name in part if name in selected}, _REQUIRED, table)
+    return drop_unusable_rows(reader, part, _REQUIRED, table)
 
 
 def _read_recorded(reader: TableReader, table: Table, wanted: set[str], rows_count: int) -> dict[str, IntColumn]:
@@ -153,7 +152,7 @@ def read_recorded_columns(
             )
     present = {name: column for name, column in recorded.items() if column in table.columns}
     fields = [Field(name, quote_name(column), table.columns[column].is_nullable) for name, column in present.items()]
-    columns = reader.ints(table.quoted, fields, rows_count=rows_count) if fields else {}
+    columns = reader.ints(table.in_order, fields, rows_count=rows_count) if fields else {}
     for name in zero_is_none:
         if name in columns:
             values = columns[name].values
@@ -200,5 +199,5 @@ def read_range_names(reader: TableReader, process: ProcessTables, table: Table, 
     if "region_name_id" not in table.columns or name_tool(process) == "rocprof-sys":
         return label_constant(None, rows_count)
     field = Field("range", "region_name_id", is_nullable=True)
-    ids = reader.ints(table.quoted, [field], rows_count=rows_count)["range"]
+    ids = reader.ints(table.in_order, [field], rows_count=rows_count)["range"]
     return label_ids(ids, read_strings(reader, process, ids))

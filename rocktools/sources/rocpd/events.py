@@ -34,17 +34,29 @@ def read_event_columns(
     table, event = process.tables[base], process.tables.get("event")
     names = [name for name, column in wanted.items() if event is not None and column in event.columns]
     columns = {name: absent_column(rows_count) for name in wanted}
-    if event is not None and "event_id" in table.columns and names:
-        from_sql = f"{table.quoted} AS main LEFT JOIN {event.quoted} AS event ON event.id = main.event_id"
+    if event is not None and "event_id" in table.columns and "id" in event.columns and names:
+        from_sql = f"{table.quoted} AS main NOT INDEXED LEFT JOIN {event.quoted} AS event ON event.id = main.event_id"
         fields = [Field(name, f"event.{wanted[name]}", is_nullable=True) for name in names]
         columns.update(reader.ints(from_sql, fields, rows_count=rows_count))
     return columns
 
 
-def marker_categories(reader: TableReader, process: ProcessTables) -> list[int]:
-    """Category ids of everything that roctx records."""
+def roctx_categories(reader: TableReader, process: ProcessTables) -> list[int]:
+    """Category ids of roctx ranges and marks.
+
+    Where rocprofv3 records MARKER_CORE_RANGE_API, the single calls (MARKER_CORE_API) say the same once more, and are
+    host calls like others.
+
+    Raises:
+        DamagedFile: SQLite cannot read the tables.
+    """
+    ranges = find_string_ids(reader, process, "MARKER_CORE_RANGE_API")
+    if ranges and process.has("event", "category_id"):
+        listed = ", ".join(map(str, ranges))
+        query = f"SELECT 1 FROM {process.tables['event'].quoted} WHERE category_id IN ({listed}) LIMIT 1"
+        if reader.scalar(query) is not None:
+            return ranges
     return [
-        *find_string_ids(reader, process, "MARKER_CORE_RANGE_API"),
         *find_string_ids(reader, process, "MARKER_CORE_API"),
         *find_string_ids(reader, process, "rocm_marker_api"),
     ]
@@ -79,7 +91,9 @@ def find_launches(
         *find_string_ids(reader, process, "rocm_hip_api"),
     ]
     region, event = process.tables.get("region"), process.tables.get("event")
-    if not hip_categories or region is None or event is None or "event_id" not in region.columns:
+    if not hip_categories or region is None or event is None or not process.has("region", "id", "event_id"):
+        return absent_column(rows_count)
+    if not process.has("event", "id", "category_id", "stack_id", "parent_stack_id"):
         return absent_column(rows_count)
     calls = reader.ints(
         f"{region.quoted} AS region JOIN {event.quoted} AS event ON event.id = region.event_id"
@@ -91,7 +105,8 @@ def find_launches(
             Field("parent", "event.parent_stack_id", is_nullable=True),
         ],
     )
-    order = np.argsort(calls["stack"].values, kind="stable")
+    order = np.flatnonzero(~(calls["call_id"].missing | calls["stack"].missing))
+    order = order[np.argsort(calls["stack"].values[order], kind="stable")]
     stack, first = np.unique(calls["stack"].values[order], return_index=True)
     order = order[first]
     call_ids, parents = calls["call_id"].values[order], calls["parent"].where_missing(0)[order]

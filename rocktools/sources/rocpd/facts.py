@@ -66,7 +66,7 @@ def read_kernel_symbols(reader: TableReader, process: ProcessTables, run: str) -
         row["id"]: choose_kernel_name(row["display_name"], formatted.get(row["id"]), row["kernel_name"]) for row in rows
     }
     clean = {key: f"kernel_{key}" if name is None else clean_kernel_name(name) for key, name in raw.items()}
-    mangled = [row["kernel_name"] for row in rows]
+    mangled = [text_or_none(row["kernel_name"]) for row in rows]
     part: dict[str, Any] = {
         **identity_columns(process.label, run, len(rows)),
         "kernel_id": int_column([row["id"] for row in rows]),
@@ -106,25 +106,28 @@ def read_agents(reader: TableReader, process: ProcessTables, run: str) -> Part:
     wanted = ["id", "nid", "type", "absolute_index", "type_index", "name", "product_name", "extdata"]
     rows = read_info_rows(reader, process, "info_agent", wanted)
     hosts = read_hosts(reader, process)
+    kinds = [text_or_none(row["type"]) for row in rows]
     extdata = [parse_extdata(row["extdata"]) if row["type"] == "GPU" else {} for row in rows]
     type_indices = [
         row["type_index"] if row["type_index"] is not None else extra.get("logical_node_type_id")
         for row, extra in zip(rows, extdata, strict=True)
     ]
     devices = [
-        device_label(hosts.get(row["nid"]), row["nid"], row["type"], exact_integer(index), row["id"])
-        for row, index in zip(rows, type_indices, strict=True)
+        device_label(
+            hosts.get(exact_integer(row["nid"])), exact_integer(row["nid"]), kind, exact_integer(index), row["id"]
+        )
+        for row, kind, index in zip(rows, kinds, type_indices, strict=True)
     ]
     part: dict[str, Any] = {
         **identity_columns(process.label, run, len(rows)),
         "agent_id": int_column([row["id"] for row in rows]),
         "device": label_values(devices),
         "node_id": int_column([row["nid"] for row in rows]),
-        "kind": label_values(row["type"] for row in rows),
+        "kind": label_values(kinds),
         "absolute_index": int_column([row["absolute_index"] for row in rows]),
         "type_index": int_column(type_indices),
-        "arch": label_values(row["name"] or None for row in rows),
-        "product": label_values(row["product_name"] or None for row in rows),
+        "arch": label_values(text_or_none(row["name"]) for row in rows),
+        "product": label_values(text_or_none(row["product_name"]) for row in rows),
     }
     for column, recorded, factor in (
         ("xcc_count", "num_xcc", 1),
@@ -149,7 +152,7 @@ def read_process(reader: TableReader, process: ProcessTables, run: str, content:
     wanted = ["id", "nid", "ppid", "pid", "init", "fini", "start", "end", "command"]
     rows = read_info_rows(reader, process, "info_process", wanted)
     row: Row = rows[0] if rows else dict.fromkeys(wanted)
-    host = read_hosts(reader, process).get(row["nid"])
+    host = read_hosts(reader, process).get(exact_integer(row["nid"]))
     return {
         **identity_columns(process.label, run, 1),
         "path": label_constant(str(process.path), 1),
@@ -162,7 +165,7 @@ def read_process(reader: TableReader, process: ProcessTables, run: str, content:
         "rank": int_column([rank_in_path(process.path)]),
         "node_id": int_column([row["nid"]]),
         "host": label_constant(host, 1),
-        "command": label_constant(row["command"] or None, 1),
+        "command": label_constant(text_or_none(row["command"]), 1),
         # 0 is what rocprof-sys writes for "not known"; no process starts at boot.
         "start_ns": int_column([row["start"] or row["init"] or None]),
         "end_ns": int_column([row["end"] or row["fini"] or None]),
@@ -181,22 +184,34 @@ def name_tool(process: ProcessTables) -> str:
 def read_hosts(reader: TableReader, process: ProcessTables) -> dict[int | None, str | None]:
     """Node id -> host name."""
     return {
-        row["id"]: row["hostname"] or None for row in read_info_rows(reader, process, "info_node", ["id", "hostname"])
+        row["id"]: text_or_none(row["hostname"])
+        for row in read_info_rows(reader, process, "info_node", ["id", "hostname"])
     }
 
 
 def read_info_rows(reader: TableReader, process: ProcessTables, base: str, columns: Sequence[str]) -> list[Row]:
     """Rows of a small table by ascending id, with these columns; a column or table that is not there gives None or [].
 
+    Hand-made tables may have ids that are no integers or repeat: such rows are left out, the first one of an id stays.
     Never select more than is needed: one agent's extdata is 116 KB, and rocprofv3 repeats it in every counter's row.
     """
     table = process.tables.get(base)
     if table is None or "id" not in table.columns:
         return []
-    present = [name for name in columns if name in table.columns]
+    present = ["id", *(name for name in columns if name in table.columns and name != "id")]
     selected = ", ".join(quote_name(name) for name in present)
     rows = reader.rows(f"SELECT {selected} FROM {table.quoted} ORDER BY id")
-    return [{**dict.fromkeys(columns), **dict(zip(present, row, strict=True))} for row in rows]
+    by_id: dict[int, Row] = {}
+    for row in rows:
+        key = exact_integer(row[0])
+        if key is not None:
+            by_id.setdefault(key, {**dict.fromkeys(columns), **dict(zip(present, row, strict=True)), "id": key})
+    return [by_id[key] for key in sorted(by_id)]
+
+
+def text_or_none(value: object) -> str | None:
+    """A text with something in it; None for NULL and for what is no text, such as a BLOB."""
+    return value if isinstance(value, str) and value else None
 
 
 def int_column(values: Sequence[object]) -> IntColumn:

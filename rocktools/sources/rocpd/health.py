@@ -11,8 +11,9 @@ import numpy as np
 from rocktools.findings import Finding, Severity
 from rocktools.sources.rocpd.columns import Field, IntColumn, TableReader
 from rocktools.sources.rocpd.contents import list_contents
-from rocktools.sources.rocpd.counters import read_counter_facts
+from rocktools.sources.rocpd.counters import read_counter_values
 from rocktools.sources.rocpd.dispatches import read_dispatches
+from rocktools.sources.rocpd.parts import LabelColumn
 from rocktools.sources.rocpd.schema import RECOVERED_TAG, ProcessTables, quote_name
 from rocktools.sources.rocpd.visibility import check_visibility
 
@@ -136,8 +137,10 @@ def check_times(reader: TableReader, process: ProcessTables) -> list[Finding]:
         if not process.has(base, "start", "end"):
             continue
         table = process.tables[base]
+        # Of integers only: what is stored otherwise is reported elsewhere, and may be infinite.
         row = reader.rows(
-            f'SELECT count(*), total("end" < "start"), total("start" = 0), max("start" - "end") FROM {table.quoted}'
+            'SELECT count(*), total("end" < "start"), total("start" = 0), max("start" - "end")'
+            f""" FROM {table.quoted} WHERE typeof("start") = 'integer' AND typeof("end") = 'integer'"""
         )[0]
         rows_count, negative, zero = (int(value) for value in row[:3])
         if negative:
@@ -245,7 +248,9 @@ def _queues_overlap(start: np.ndarray, end: np.ndarray, agent: np.ndarray, queue
 def check_launches(reader: TableReader, process: ProcessTables) -> list[Finding]:
     """Dispatches without a host launch although host calls were traced, and clocks that disagree."""
     region, event = process.tables.get("region"), process.tables.get("event")
-    if region is None or event is None or not process.has("kernel_dispatch", "start"):
+    if region is None or event is None or not process.has("region", "id", "start"):
+        return []
+    if not process.has("kernel_dispatch", "start"):
         return []
     rows = read_dispatches(reader, process, "", ["start_ns", "host_call_id"])
     launches: IntColumn = rows["host_call_id"]
@@ -306,48 +311,48 @@ def check_symbols(reader: TableReader, process: ProcessTables) -> list[Finding]:
 
 
 def check_counters(reader: TableReader, process: ProcessTables, *, is_counter_pass: bool) -> list[Finding]:
-    """Counters that are zero throughout, or that some of the counted dispatches lack."""
+    """Counters that are zero throughout, or that some of the counted dispatches lack, or all of them."""
     if not is_counter_pass:
         return []
-    values, dispatches = process.tables["pmc_event"], process.tables["kernel_dispatch"]
-    where = " WHERE sample_id IS NULL" if "sample_id" in values.columns else ""
-    rows = reader.rows(
-        f"SELECT pmc_id, count(DISTINCT event_id), min(value), max(value) FROM {values.quoted}{where} GROUP BY pmc_id"
-    )
-    facts = read_counter_facts(reader, process)
-    seen: dict[str, list[float]] = {}
-    for pmc_id, events, low, high in rows:
-        name = facts[pmc_id].name if pmc_id in facts else f"counter_{pmc_id}"
-        entry = seen.setdefault(name, [0, 0.0, 0.0])
-        entry[0] += int(events)
-        entry[1], entry[2] = min(entry[1], low or 0.0), max(entry[2], high or 0.0)
-    counted = int(
-        reader.scalar(
-            f"SELECT count(*) FROM {dispatches.quoted} WHERE event_id IN (SELECT event_id FROM {values.quoted}{where})"
-        )
-    )
+    part = read_counter_values(reader, process, "", "")
+    label: LabelColumn = part["counter"]
+    dispatch_ids: np.ndarray = part["dispatch_id"].values
+    counted = len(np.unique(dispatch_ids))
+    if not counted:
+        return [
+            _finding(
+                process,
+                "no-counter-values",
+                Severity.FAULT,
+                "counters were asked for, and no dispatch has a value of any",
+                "look into the log of the tool; some counters cannot be collected together, or not on this device",
+            )
+        ]
+    is_zero = (part["min_value"] == 0) & (part["max_value"] == 0)
     findings = []
-    for name, (events, low, high) in sorted(seen.items()):
-        if low == high == 0:
+    for code, name in sorted(enumerate(label.names), key=lambda pair: pair[1]):
+        is_this = label.codes == code
+        recorded = len(np.unique(dispatch_ids[is_this]))  # kernel replay repeats a dispatch in several passes
+        if recorded and is_zero[is_this].all():
             findings.append(
                 _finding(
                     process,
                     "counter-all-zero",
                     Severity.WARNING,
-                    f"{name} is 0 in all {int(events):,} dispatches",
+                    f"{name} is 0 in all {recorded:,} dispatches",
                     "some counters stay 0 in a low power state, or are not wired on this device",
-                    dispatches_count=int(events),
+                    dispatches_count=recorded,
                 )
             )
-        if events < counted:
+        if 0 < recorded < counted:
             findings.append(
                 _finding(
                     process,
                     "counter-missing-for-dispatches",
                     Severity.WARNING,
-                    f"{name} was recorded for {int(events):,} of {counted:,} counted dispatches",
+                    f"{name} was recorded for {recorded:,} of {counted:,} counted dispatches",
                     "values that are missing stay missing; they are not 0",
-                    recorded_count=int(events),
+                    recorded_count=recorded,
                     dispatches_count=counted,
                 )
             )

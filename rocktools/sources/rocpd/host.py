@@ -16,7 +16,7 @@ import numpy as np
 from rocktools.frames import HOST_CALLS, RANGES
 from rocktools.sources.rocpd.columns import IntColumn, TableReader, absent_column
 from rocktools.sources.rocpd.dispatches import count_rows, drop_unusable_rows, read_recorded_columns
-from rocktools.sources.rocpd.events import has_category, marker_categories, read_event_columns
+from rocktools.sources.rocpd.events import has_category, read_event_columns, roctx_categories
 from rocktools.sources.rocpd.parts import (
     LabelColumn,
     Part,
@@ -29,7 +29,7 @@ from rocktools.sources.rocpd.parts import (
 )
 from rocktools.sources.rocpd.samples import read_sample_columns
 from rocktools.sources.rocpd.schema import ProcessTables, parse_extdata
-from rocktools.sources.rocpd.strings import find_string_ids, read_strings
+from rocktools.sources.rocpd.strings import read_strings
 
 _REGION_COLUMNS = {
     "region_id": "id",
@@ -52,7 +52,7 @@ def read_host_calls(
     """
     selected = HOST_CALLS.select(columns)
     regions = _read_regions(reader, process)
-    part = dict(filter_part(regions, ~_is_range(reader, process, regions)))
+    part = dict(filter_part(regions, ~has_category(regions, roctx_categories(reader, process))))
     part["host_call_id"] = part.pop("region_id")
     name_ids, categories, parents = (part.pop(name) for name in ("name_id", "category_id", "parent_stack_id"))
     part["name"] = _name_or_number(reader, process, name_ids, "call")
@@ -68,12 +68,13 @@ def read_ranges(reader: TableReader, process: ProcessTables, run: str) -> Part:
     Raises: as `read_host_calls`.
     """
     pieces = []
+    categories = roctx_categories(reader, process)
     if "region" in process.tables:
         regions = _read_regions(reader, process)
-        pieces.append(_ranges_from(reader, process, filter_part(regions, _is_range(reader, process, regions)), "range"))
+        pieces.append(_ranges_from(reader, process, filter_part(regions, has_category(regions, categories)), "range"))
     if "sample" in process.tables:
         samples = read_sample_columns(reader, process)
-        marks = dict(filter_part(samples, has_category(samples, marker_categories(reader, process))))
+        marks = dict(filter_part(samples, has_category(samples, categories)))
         marks = {
             "region_id": marks["sample_id"],
             "start_ns": marks["time_ns"],
@@ -93,12 +94,6 @@ def _read_regions(reader: TableReader, process: ProcessTables) -> Part:
     part: dict[str, Any] = read_recorded_columns(reader, table, _REGION_COLUMNS, _REGION_REQUIRED, rows_count)
     part.update(read_event_columns(reader, process, "region", _EVENT_COLUMNS, rows_count))
     return drop_unusable_rows(reader, part, _REGION_REQUIRED, table)
-
-
-def _is_range(reader: TableReader, process: ProcessTables, regions: Part) -> np.ndarray:
-    ranges = find_string_ids(reader, process, "MARKER_CORE_RANGE_API")
-    is_range = has_category(regions, ranges)
-    return is_range if is_range.any() else has_category(regions, marker_categories(reader, process))
 
 
 def _ranges_from(reader: TableReader, process: ProcessTables, rows: Part, kind: str) -> dict[str, Any]:
@@ -122,8 +117,10 @@ def _ranges_from(reader: TableReader, process: ProcessTables, rows: Part, kind: 
 def _read_messages(reader: TableReader, process: ProcessTables, base: str, ids: IntColumn) -> dict[int, str]:
     """Row id -> the text that the job gave to roctx; only rows of markers are read, for extdata is long elsewhere."""
     table, event = process.tables[base], process.tables.get("event")
-    categories = marker_categories(reader, process)
-    if event is None or "event_id" not in table.columns or "extdata" not in event.columns or not categories:
+    categories = roctx_categories(reader, process)
+    if event is None or not categories or not process.has("event", "id", "category_id", "extdata"):
+        return {}
+    if not process.has(base, "id", "event_id"):
         return {}
     rows = reader.rows(
         f"SELECT main.id, event.extdata FROM {table.quoted} AS main JOIN {event.quoted} AS event"

@@ -39,7 +39,7 @@ def device_label(host: str | None, node_id: int | None, kind: str | None, type_i
 
 def rank_in_path(path: Path) -> int | None:
     """The rank that a path names (`rank_3/`, `trace.rank12.db`), its innermost mention first; None without one."""
-    for part in reversed(path.parts):
+    for part in reversed(path.absolute().parts):
         match = _RANK_PATTERN.search(part)
         if match:
             return int(match.group(1))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import numpy as np
+
 from rocktools.frames import ALLOCATIONS, COPIES
 from rocktools.sources.rocpd.columns import IntColumn, TableReader
 from rocktools.sources.rocpd.dispatches import (
@@ -13,6 +15,7 @@ from rocktools.sources.rocpd.dispatches import (
     read_range_names,
     read_recorded_columns,
 )
+from rocktools.sources.rocpd.facts import text_or_none
 from rocktools.sources.rocpd.parts import Part, identity_columns, label_constant, label_ids, label_values, sort_part
 from rocktools.sources.rocpd.schema import ProcessTables, quote_name
 from rocktools.sources.rocpd.strings import read_strings
@@ -60,8 +63,10 @@ def read_copies(reader: TableReader, process: ProcessTables, run: str) -> Part:
         reader, table, _COPY_COLUMNS, _COPY_REQUIRED, rows_count, zero_is_none=("graph_exec_id", "graph_node_id")
     )
     name_ids = part.pop("name_id")
-    directions = {key: _direction(name) for key, name in read_strings(reader, process, name_ids).items()}
-    part["kind"] = label_ids(IntColumn(name_ids.where_missing(-1)), {-1: "UNKNOWN", **directions})
+    names = read_strings(reader, process, name_ids)
+    known_ids = name_ids.where_missing(-1)
+    kinds: dict[int, str | None] = {key: _direction(names.get(key)) for key in np.unique(known_ids).tolist()}
+    part["kind"] = label_ids(IntColumn(known_ids), kinds)
     part["range"] = read_range_names(reader, process, table, rows_count)
     part.update(identity_columns(process.label, run, rows_count))
     part = dict(drop_unusable_rows(reader, part, _COPY_REQUIRED, table))
@@ -78,8 +83,8 @@ def read_allocations(reader: TableReader, process: ProcessTables, run: str) -> P
     part: dict[str, Any] = read_recorded_columns(reader, table, _ALLOCATION_COLUMNS, _ALLOCATION_REQUIRED, rows_count)
     for name, column in (("kind", "type"), ("level", "level")):
         if column in table.columns:
-            rows = reader.rows(f"SELECT {quote_name(column)} FROM {table.quoted}")
-            part[name] = label_values(text or None for (text,) in rows)
+            rows = reader.rows(f"SELECT {quote_name(column)} FROM {table.in_order}")
+            part[name] = label_values(text_or_none(text) for (text,) in rows)
         else:
             part[name] = label_constant(None, rows_count)
     is_free = [part["kind"].names[code] == "FREE" if code >= 0 else False for code in part["kind"].codes.tolist()]

@@ -38,7 +38,12 @@ def label_constant(name: str | None, rows_count: int) -> LabelColumn:
     """The same label in every row, or a missing one."""
     if name is None:
         return LabelColumn(np.full(rows_count, -1, dtype=np.int8), ())
-    return LabelColumn(np.zeros(rows_count, dtype=np.int8), (name,))
+    return LabelColumn(np.zeros(rows_count, dtype=np.int8), (_encodable(name),))
+
+
+def _encodable(name: str) -> str:
+    """A label that any output can write: no halves of UTF-16 pairs, as JSON escapes and odd file names bring them."""
+    return name.encode("utf-8", errors="replace").decode("utf-8")
 
 
 def identity_columns(process: str, run: str, rows_count: int) -> dict[str, Any]:
@@ -49,7 +54,7 @@ def identity_columns(process: str, run: str, rows_count: int) -> dict[str, Any]:
 def label_values(values: Iterable[str | None]) -> LabelColumn:
     """One label for each value; None is missing. For small tables."""
     known: dict[str, int] = {}
-    codes = [-1 if value is None else known.setdefault(value, len(known)) for value in values]
+    codes = [-1 if value is None else known.setdefault(_encodable(value), len(known)) for value in values]
     return LabelColumn(np.array(codes, dtype=np.int32), tuple(known))
 
 
@@ -61,7 +66,7 @@ def label_ids(ids: IntColumn, names: Mapping[int, str | None]) -> LabelColumn:
     for position, name_id in enumerate(name_ids.tolist()):
         name = names[name_id]
         if name is not None:
-            name_codes[position] = known.setdefault(name, len(known))
+            name_codes[position] = known.setdefault(_encodable(name), len(known))
     return LabelColumn(name_codes[find_positions(name_ids, ids)], tuple(known))
 
 

@@ -10,8 +10,8 @@ from rocktools.findings import Finding, Severity
 from rocktools.frames import SAMPLES
 from rocktools.sources.rocpd.columns import Field, IntColumn, TableReader, absent_column
 from rocktools.sources.rocpd.dispatches import count_rows, drop_unusable_rows, read_recorded_columns
-from rocktools.sources.rocpd.events import has_category, marker_categories, read_event_columns
-from rocktools.sources.rocpd.facts import int_column, read_info_rows
+from rocktools.sources.rocpd.events import has_category, read_event_columns, roctx_categories
+from rocktools.sources.rocpd.facts import int_column, read_info_rows, text_or_none
 from rocktools.sources.rocpd.parts import (
     Part,
     filter_part,
@@ -38,7 +38,7 @@ def read_samples(reader: TableReader, process: ProcessTables, run: str) -> Part:
     part = dict(samples)
     values = _pair_sample_values(reader, process, part["sample_id"], part["event_id"])
     part.update(values)
-    part = dict(filter_part(part, ~has_category(samples, marker_categories(reader, process))))
+    part = dict(filter_part(part, ~has_category(samples, roctx_categories(reader, process))))
     name_ids, categories = part.pop("name_id"), part.pop("category_id")
     part["track"] = label_ids(name_ids, read_strings(reader, process, name_ids))
     part["domain"] = label_ids(categories, read_strings(reader, process, categories))
@@ -79,10 +79,12 @@ def _pair_sample_values(
         "agent_id": absent_column(rows_count),
     }
     table = process.tables.get("pmc_event")
-    if table is None or rows_count == 0 or "event_id" not in table.columns:
+    if table is None or rows_count == 0 or not process.has("pmc_event", "id", "event_id", "pmc_id", "value"):
         return nothing
+    # Points of streaming counters (SPM) hang on samples too, many on one.
+    from_sql = table.in_order + (" WHERE sample_id IS NULL" if "sample_id" in table.columns else "")
     fields = [Field("id", "id"), Field("event_id", "event_id", is_nullable=True), Field("pmc_id", "pmc_id")]
-    keys = reader.ints(table.quoted, fields)
+    keys = reader.ints(from_sql, fields)
     is_wanted = np.isin(keys["event_id"].values, event_ids.values[~event_ids.missing]) & ~keys["event_id"].missing
     if not is_wanted.any():
         return nothing
@@ -93,7 +95,7 @@ def _pair_sample_values(
     value_rows, sample_rows = _keep_even_events(
         reader, process, keys["event_id"].values[value_rows], event_ids.values[sample_rows], value_rows, sample_rows
     )
-    _, _, numbers = reader.keyed_values(table.quoted, "event_id", "pmc_id", "value")
+    _, _, numbers = reader.keyed_values(from_sql, "event_id", "pmc_id", "value")
     return _spread_values(
         reader, process, rows_count, sample_rows, keys["pmc_id"].values[value_rows], numbers[value_rows]
     )
@@ -133,8 +135,8 @@ def _spread_values(
     numbers: np.ndarray,
 ) -> dict[str, Any]:
     facts = read_info_rows(reader, process, "info_pmc", ["id", "name", "units", "agent_id"])
-    names = {row["id"]: row["name"] for row in facts}
-    units = {row["id"]: row["units"] or None for row in facts}
+    names = {row["id"]: text_or_none(row["name"]) for row in facts}
+    units = {row["id"]: text_or_none(row["units"]) for row in facts}
     fact_ids = np.array([row["id"] for row in facts], dtype=np.int64)
     all_ids = np.zeros(rows_count, dtype=np.int64)
     is_missing = np.ones(rows_count, dtype=np.bool_)

@@ -66,6 +66,14 @@ class Table:
     def quoted(self) -> str:
         return quote_name(self.name)
 
+    @property
+    def in_order(self) -> str:
+        """What follows FROM where the order of the rows matters: the columns of one table come from several queries.
+
+        Users add indexes to make queries faster, and SQLite would read a column from its index, in the index's order.
+        """
+        return f"{self.quoted} NOT INDEXED"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessTables:

@@ -31,7 +31,7 @@ def read_strings(reader: TableReader, process: ProcessTables, ids: IntColumn) ->
     for start in range(0, len(wanted), _IDS_PER_QUERY):
         listed = ", ".join(map(str, wanted[start : start + _IDS_PER_QUERY]))
         rows = reader.rows(f"SELECT id, string FROM {table.quoted} WHERE id IN ({listed})")
-        found.update((int(key), str(text) if text not in (None, "") else None) for key, text in rows)
+        found.update((int(key), text if isinstance(text, str) and text else None) for key, text in rows)
     return found
 
 
@@ -45,4 +45,5 @@ def find_string_ids(reader: TableReader, process: ProcessTables, pattern: str) -
     if table is None or not process.has("string", "id", "string"):
         return []
     quoted = pattern.replace("'", "''")
-    return [int(key) for (key,) in reader.rows(f"SELECT id FROM {table.quoted} WHERE string LIKE '%{quoted}%'")]
+    rows = reader.rows(f"SELECT id FROM {table.quoted} WHERE string LIKE '%{quoted}%'")
+    return [key for (key,) in rows if isinstance(key, int)]
