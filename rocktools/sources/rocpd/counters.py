@@ -27,6 +27,7 @@ from rocktools.sources.rocpd.facts import read_info_rows, text_or_none
 from rocktools.sources.rocpd.parts import (
     LabelColumn,
     Part,
+    filter_part,
     find_positions,
     identity_columns,
     label_constant,
@@ -90,7 +91,7 @@ def read_counter_values(reader: TableReader, process: ProcessTables, run: str, p
     values, dispatches = process.tables["pmc_event"], process.tables["kernel_dispatch"]
     facts = read_counter_facts(reader, process)
     _report_spm(reader, values)
-    part = _join_dispatches(reader, dispatches, _reduce_instances(reader, values))
+    part = _drop_incomplete(reader, values, _join_dispatches(reader, dispatches, _reduce_instances(reader, values)))
     overcounted = _find_overcounted(part, facts)
     _report_overcounted(reader, process, overcounted)
     counters: IntColumn = part["pmc_id"]
@@ -207,6 +208,24 @@ def _join_dispatches(reader: TableReader, dispatches: Table, groups: _Groups) ->
         "max_value": joined.maxima,
         "instances_count": IntColumn(joined.counts),
     }
+
+
+def _drop_incomplete(reader: TableReader, values: Table, part: dict[str, Any]) -> dict[str, Any]:
+    """The rows of which every instance has a value: the sum of the others would be a number, and too small."""
+    is_incomplete = np.isnan(part["min_value"])
+    lost = int(is_incomplete.sum())
+    if not lost:
+        return part
+    reader.findings.append(
+        Finding(
+            rule="counter-without-value",
+            severity=Severity.WARNING,
+            where=f"{reader.path}, table {values.name}",
+            message=f"{lost:,} counters of dispatches lack the value of an instance, and are left out",
+            numbers={"lost_count": lost},
+        )
+    )
+    return dict(filter_part(part, ~is_incomplete))
 
 
 def _find_overcounted(part: dict[str, Any], facts: dict[int, CounterFacts]) -> set[int]:
