@@ -1,0 +1,201 @@
+"""What a capture will do, pass by pass, before any of it is done: for a dry run, a run, a resumed run. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rocktools.capture.environment import EnvironmentDelta, redact
+from rocktools.capture.expectations import Expectation
+from rocktools.capture.rocprofv3 import PmcOptions, TraceOptions, pmc_argv, replay_argv, trace_argv
+from rocktools.capture.versions import ProfilerTool
+from rocktools.rundir import PMC_FOLDER, TRACE_FOLDER
+
+PLAN_SCHEMA = "rocktools.plan/1"
+PLAN_NAME = "plan.json"
+# Stands for the run directory in command lines of a plan, whose run may not exist yet.
+RUN_PLACE = Path("RUN")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedPass:
+    """One process to start under rocprofv3.
+
+    Attributes:
+        name: of the pass, and its folder inside the run: `trace`, `pmc/<group>`.
+        expectation: what it must leave to be good.
+        options: what is asked of the tool; several groups (in-process replay) are a tuple.
+        application: the job.
+        environment: how the job's environment differs from ours.
+        facts: what else the record of the pass should say.
+    """
+
+    name: str
+    expectation: Expectation
+    options: TraceOptions | PmcOptions | tuple[PmcOptions, ...]
+    application: tuple[str, ...]
+    environment: EnvironmentDelta
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def folder(self, run: Path, attempt: int) -> Path:
+        """Where an attempt leaves its databases; each attempt has a folder of its own."""
+        return run / self.name if attempt == 1 else run / self.name / f"attempt_{attempt}"
+
+    def argv(self, tool: ProfilerTool, folder: Path) -> list[str]:
+        """The command line of an attempt.
+
+        Raises:
+            CaptureError, UsageError: as the builders of rocktools.capture.rocprofv3.
+        """
+        if isinstance(self.options, TraceOptions):
+            return trace_argv(tool, self.options, folder, self.application)
+        if isinstance(self.options, PmcOptions):
+            return pmc_argv(tool, self.options, folder, self.application)
+        groups = [group.counters for group in self.options]
+        return replay_argv(tool, groups, self.options[0].kernels, folder, self.application)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapturePlan:
+    """A whole capture.
+
+    Attributes:
+        tool: the rocprofv3 that will run.
+        passes: in the order in which they run.
+    """
+
+    tool: ProfilerTool
+    passes: tuple[PlannedPass, ...]
+
+    def as_document(self) -> dict[str, Any]:
+        """The plan as JSON: what a resumed capture must agree with. Secrets are redacted."""
+        return {
+            "schema": PLAN_SCHEMA,
+            "tool": {"executable": self.tool.executable, "version": str(self.tool.version)},
+            "passes": [
+                {
+                    "name": planned.name,
+                    "argv": planned.argv(self.tool, planned.folder(RUN_PLACE, 1)),
+                    "environment_added": redact(planned.environment.added),
+                    "counters": list(planned.expectation.counters),
+                }
+                for planned in self.passes
+            ],
+        }
+
+
+def plan_trace(
+    options: TraceOptions, *, application: Sequence[str], environment: EnvironmentDelta
+) -> tuple[PlannedPass, ...]:
+    """A trace is one pass."""
+    return (
+        PlannedPass(
+            name=TRACE_FOLDER,
+            expectation=Expectation(kind="trace"),
+            options=options,
+            application=tuple(application),
+            environment=environment,
+            facts={"trace": options.kind.value, "selected_regions": options.has_selected_regions},
+        ),
+    )
+
+
+def plan_pmc(
+    groups: Sequence[Sequence[str]],
+    options: PmcOptions,
+    *,
+    names: Sequence[str],
+    label: str,
+    application: Sequence[str],
+    environment: EnvironmentDelta,
+    facts: Mapping[str, Any],
+) -> tuple[PlannedPass, ...]:
+    """Counters are one pass for each group: one rocprofv3 process, one run of the job.
+
+    Args:
+        groups: counters that fit together.
+        options: filters; its counters are replaced by those of each group.
+        names: kernels asked for by their whole name.
+        label: the passes are called `<label>_1`, `<label>_2`, ...
+        facts: what every pass's record should say, such as who confirmed the groups.
+    """
+    return tuple(
+        PlannedPass(
+            name=f"{PMC_FOLDER}/{label}_{number}",
+            expectation=Expectation(
+                kind="counters",
+                counters=tuple(group),
+                kernels=options.kernels,
+                names=tuple(names),
+                iterations=options.iterations,
+            ),
+            options=_with_counters(options, group),
+            application=tuple(application),
+            environment=environment,
+            facts={**_filter_facts(options), **facts, "counters": list(group)},
+        )
+        for number, group in enumerate(groups, start=1)
+    )
+
+
+def plan_replay(
+    groups: Sequence[Sequence[str]],
+    options: PmcOptions,
+    *,
+    names: Sequence[str],
+    label: str,
+    application: Sequence[str],
+    environment: EnvironmentDelta,
+    facts: Mapping[str, Any],
+) -> tuple[PlannedPass, ...]:
+    """In-process kernel replay is one pass for all groups. Arguments as `plan_pmc`."""
+    counters = tuple(counter for group in groups for counter in group)
+    return (
+        PlannedPass(
+            name=f"{PMC_FOLDER}/{label}_replay",
+            expectation=Expectation(kind="replay", counters=counters, kernels=options.kernels, names=tuple(names)),
+            options=tuple(_with_counters(options, group) for group in groups),
+            application=tuple(application),
+            environment=environment,
+            facts={**_filter_facts(options), **facts, "groups": [list(group) for group in groups]},
+        ),
+    )
+
+
+def _with_counters(options: PmcOptions, group: Sequence[str]) -> PmcOptions:
+    return PmcOptions(
+        counters=tuple(group),
+        kernels=options.kernels,
+        iterations=options.iterations,
+        has_selected_regions=options.has_selected_regions,
+    )
+
+
+def _filter_facts(options: PmcOptions) -> dict[str, Any]:
+    return {
+        "kernels": options.kernels.meaning,
+        "include": options.kernels.include,
+        "exclude": options.kernels.exclude,
+        "iterations": None if options.iterations is None else str(options.iterations),
+    }
+
+
+def render_plan(plan: CapturePlan, run: Path, inherited: Mapping[str, str]) -> str:
+    """The plan as a shell script that would do the same: exactly what will run, pass by pass, quoted.
+
+    Args:
+        run: the run directory.
+        inherited: our environment; variables that it has and the job will not get are unset.
+    """
+    lines = []
+    for number, planned in enumerate(plan.passes, start=1):
+        folder = planned.folder(run, 1)
+        unset = [f"-u {name}" for name in planned.environment.removed if name in inherited]
+        added = [f"{name}={shlex.quote(value)}" for name, value in sorted(redact(planned.environment.added).items())]
+        command = shlex.join(planned.argv(plan.tool, folder))
+        lines.append(f"# pass {number} of {len(plan.passes)}: {planned.name}")
+        lines.append(" ".join(["env", *unset, *added, command]))
+    return "\n".join(lines) + "\n"

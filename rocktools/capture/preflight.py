@@ -1,0 +1,321 @@
+"""What would make a capture fail or mislead, told before it starts. Pure: facts in, checks out.
+
+`rocktools doctor` shows every check; a capture stops at a fault and passes the rest on into its manifest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from rocktools.capture.environment import is_scrubbed
+from rocktools.capture.host import Access, HostFacts
+from rocktools.capture.versions import FIRST_REGIONS_GATE_COUNTERS, FIRST_ROCPD, ProfilerTool
+from rocktools.capture.xla_flags import check_xla_flags
+from rocktools.findings import Finding, Severity
+from rocktools.units import format_si
+
+# ROCm 7.0 and later want CAP_PERFMON for counters, or a permissive kernel.
+_MOST_PARANOID = 2
+_LEAST_FREE_BYTES = 2_000_000_000
+_MOST_GPUS_WITH_HOST_TRACE = 4
+_RDNA = re.compile(r"gfx1[0-2]")
+_LAUNCHERS = frozenset({"torchrun", "mpirun", "mpiexec", "srun", "accelerate", "deepspeed"})
+_JAX_PROFILER = re.compile(r"^(--)?profiler(\.enabled)?=(?!(\"\"|''|false|none)?$)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One thing that was looked at.
+
+    Attributes:
+        name: what, for people.
+        detail: what was found.
+        findings: what is wrong with it; () where nothing is.
+    """
+
+    name: str
+    detail: str
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def state(self) -> str:
+        """`good`, or the heaviest severity among the findings."""
+        for severity in (Severity.FAULT, Severity.WARNING, Severity.NOTE):
+            if any(finding.severity is severity for finding in self.findings):
+                return str(severity)
+        return "good"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What is going to be profiled, and how.
+
+    Attributes:
+        application: command line; () when only the machine is looked at.
+        counts: whether counters are collected.
+        traces_host: whether host calls are traced.
+        selects_regions: whether the job itself says what is recorded.
+        excludes_collectives: whether kernels of collectives are left out of counting.
+        replays_kernels: whether kernels are replayed in the process.
+        wants_attribution: whether kernels are to be joined to HLO afterwards.
+    """
+
+    application: tuple[str, ...] = ()
+    counts: bool = False
+    traces_host: bool = True
+    selects_regions: bool = False
+    excludes_collectives: bool = True
+    replays_kernels: bool = False
+    wants_attribution: bool = True
+
+
+def check_all(
+    facts: HostFacts, tool: ProfilerTool | None, tool_problem: Finding | None, environment: Mapping[str, str], job: Job
+) -> tuple[Check, ...]:
+    """Every check, in the order in which they should be read.
+
+    Args:
+        tool: the rocprofv3 that was found; None where there is none, and then `tool_problem` says why.
+        environment: ours, whole; nothing of it but names of variables is repeated.
+    """
+    return (
+        check_tool(tool, tool_problem),
+        check_devices(facts, job),
+        check_permissions(facts, job),
+        check_performance_level(facts, job),
+        check_disk(facts),
+        check_rocm(facts),
+        check_inherited(environment),
+        check_jax(environment, job),
+        check_application(job, tool),
+    )
+
+
+def check_tool(tool: ProfilerTool | None, problem: Finding | None) -> Check:
+    """Whether there is a rocprofv3 that writes rocpd databases."""
+    if tool is None:
+        return Check(name="rocprofv3", detail="not usable", findings=() if problem is None else (problem,))
+    detail = f"{tool.executable}, SDK {tool.version}"
+    if tool.rocm_version:
+        detail += f", ROCm {tool.rocm_version}"
+    if tool.version < FIRST_ROCPD:
+        finding = _finding(
+            "tool-writes-no-rocpd",
+            Severity.FAULT,
+            tool.executable,
+            f"SDK {tool.version} cannot write rocpd databases",
+            f"use the rocprofv3 of ROCm 7.0 (SDK {FIRST_ROCPD}) or later",
+        )
+        return Check(name="rocprofv3", detail=detail, findings=(finding,))
+    return Check(name="rocprofv3", detail=detail)
+
+
+def check_devices(facts: HostFacts, job: Job) -> Check:
+    """Whether the driver is there, may be used, and has GPUs; and whether there are too many for one process."""
+    archs = ", ".join(sorted({gpu.arch for gpu in facts.gpus})) or "none"
+    detail = f"/dev/kfd {facts.kfd}, {len(facts.gpus)} GPUs ({archs}), driver {facts.driver_version or 'of the kernel'}"
+    findings = []
+    if facts.kfd is Access.MISSING:
+        advice = "load amdgpu; in a container give --device /dev/kfd --device /dev/dri"
+        findings.append(_finding("no-kfd", Severity.FAULT, "/dev/kfd", "there is no AMD GPU driver here", advice))
+    elif facts.kfd is Access.FORBIDDEN:
+        advice = "join the groups video and render; in a container give --group-add for both"
+        findings.append(_finding("kfd-forbidden", Severity.FAULT, "/dev/kfd", "this user may not use the GPUs", advice))
+    elif not facts.gpus:
+        findings.append(_finding("no-gpus", Severity.FAULT, "kfd topology", "the driver lists no GPU", "see dmesg"))
+    if len(facts.gpus) > _MOST_GPUS_WITH_HOST_TRACE and job.traces_host:
+        findings.append(
+            _finding(
+                "many-gpus-with-host-trace",
+                Severity.WARNING,
+                "kfd topology",
+                f"one process on more than {_MOST_GPUS_WITH_HOST_TRACE} GPUs can hang in a collective while HIP calls "
+                "and kernels are traced together",
+                "trace one process per GPU, or kernels only (--kernel-only)",
+                gpus_count=len(facts.gpus),
+            )
+        )
+    return Check(name="devices", detail=detail, findings=tuple(findings))
+
+
+def check_permissions(facts: HostFacts, job: Job) -> Check:
+    """Whether counters may be read."""
+    paranoid = facts.perf_event_paranoid
+    has = {None: "unknown", True: "yes", False: "no"}[facts.has_perfmon]
+    detail = f"CAP_PERFMON {has}, perf_event_paranoid {'unknown' if paranoid is None else paranoid}"
+    if facts.has_perfmon or (paranoid is not None and paranoid <= _MOST_PARANOID):
+        return Check(name="counter permissions", detail=detail)
+    if facts.has_perfmon is None and paranoid is None:
+        return Check(name="counter permissions", detail=detail)
+    finding = _finding(
+        "no-perfmon",
+        Severity.WARNING if job.counts or not job.application else Severity.NOTE,
+        "/proc/self/status",
+        "without CAP_PERFMON devices cannot be locked for counting, and counters may be wrong or 0",
+        f"docker run --cap-add PERFMON, or sysctl kernel.perf_event_paranoid={_MOST_PARANOID}",
+    )
+    return Check(name="counter permissions", detail=detail, findings=(finding,))
+
+
+def check_performance_level(facts: HostFacts, job: Job) -> Check:
+    """Whether the GPUs keep their clocks while counting; the Instinct ones do in any level."""
+    levels = ", ".join(sorted(set(facts.performance_levels))) or "unknown"
+    is_rdna = any(_RDNA.match(gpu.arch) for gpu in facts.gpus)
+    if is_rdna and job.counts and "auto" in facts.performance_levels:
+        finding = _finding(
+            "automatic-performance-level",
+            Severity.WARNING,
+            "power_dpm_force_performance_level",
+            "counters of RDNA devices are mostly 0 in the performance level `auto`",
+            "amd-smi set --perf-level STABLE_STD",
+        )
+        return Check(name="performance level", detail=levels, findings=(finding,))
+    return Check(name="performance level", detail=levels)
+
+
+def check_disk(facts: HostFacts) -> Check:
+    """Whether there is room for databases and for the tool's temporary files."""
+    detail = ", ".join(f"{name} {format_si(free, 'B')} free" for name, free in facts.free_bytes.items()) or "not asked"
+    findings = tuple(
+        _finding(
+            "little-disk",
+            Severity.WARNING,
+            name,
+            f"{format_si(free, 'B')} are free; a trace of a training step takes hundreds of megabytes per process",
+            "choose another run directory (-o)",
+            free_bytes=free,
+        )
+        for name, free in facts.free_bytes.items()
+        if free < _LEAST_FREE_BYTES
+    )
+    return Check(name="disk", detail=detail, findings=findings)
+
+
+def check_rocm(facts: HostFacts) -> Check:
+    """Whether the job and the tool would load two ROCms into one process."""
+    detail = ", ".join(facts.rocm_roots) or "none found"
+    folders = {str(PurePath(path).parent) for path in facts.comgr_paths}
+    if len(folders) < 2:
+        return Check(name="ROCm", detail=detail)
+    finding = _finding(
+        "two-rocms",
+        Severity.WARNING,
+        ", ".join(sorted(folders)),
+        f"{len(folders)} copies of libamd_comgr; two in one process end in an LLVM error about options, or hang",
+        "use the rocprofv3 of the ROCm that the job's JAX wheel brings (rocm-sdk path --root), or a JAX for this ROCm",
+        copies_count=len(folders),
+    )
+    return Check(name="ROCm", detail=detail, findings=(finding,))
+
+
+def check_inherited(environment: Mapping[str, str]) -> Check:
+    """Variables of another profiler that would steer this one; they are taken out, and named."""
+    names = sorted(name for name in environment if is_scrubbed(name))
+    findings = []
+    if names:
+        findings.append(
+            _finding(
+                "inherited-profiler-variables",
+                Severity.NOTE,
+                "environment",
+                f"taken out for the job: {', '.join(names)}",
+                variables_count=len(names),
+            )
+        )
+    preload = environment.get("LD_PRELOAD", "")
+    if re.search(r"rocprof|roctracer|rocsys", preload):
+        findings.append(
+            _finding(
+                "profiler-preloaded",
+                Severity.FAULT,
+                "LD_PRELOAD",
+                "another profiler is preloaded already, and two in one process crash",
+                "unset LD_PRELOAD",
+            )
+        )
+    return Check(
+        name="inherited variables", detail=f"{len(names)} of profilers" if names else "none", findings=tuple(findings)
+    )
+
+
+def check_jax(environment: Mapping[str, str], job: Job) -> Check:
+    """Settings of XLA and JAX that make a profile unreadable or a capture crash."""
+    findings = list(check_xla_flags(environment)) if job.wants_attribution else []
+    switched_on = [word for word in job.application if _JAX_PROFILER.match(word)]
+    if switched_on:
+        findings.append(
+            _finding(
+                "jax-profiler-inside",
+                Severity.FAULT,
+                switched_on[0],
+                "JAX's own profiler inside a rocprofv3 run: two clients of the SDK in one process crash or see nothing",
+                'switch it off for this run (MaxText: profiler="")',
+            )
+        )
+    if job.replays_kernels and environment.get("XLA_PYTHON_CLIENT_PREALLOCATE", "").lower() not in ("false", "0"):
+        findings.append(
+            _finding(
+                "replay-with-preallocation",
+                Severity.FAULT,
+                "XLA_PYTHON_CLIENT_PREALLOCATE",
+                "JAX takes most of the GPU's memory at start, and kernel replay would save it all for every dispatch",
+                "--env XLA_PYTHON_CLIENT_PREALLOCATE=false",
+            )
+        )
+    return Check(
+        name="JAX and XLA",
+        detail="XLA_FLAGS set" if environment.get("XLA_FLAGS") else "XLA_FLAGS not set",
+        findings=tuple(findings),
+    )
+
+
+def check_application(job: Job, tool: ProfilerTool | None) -> Check:
+    """What of the command line is known to go wrong under the profiler."""
+    if not job.application:
+        return Check(name="application", detail="none given")
+    findings = []
+    program = PurePath(job.application[0]).name
+    if program in _LAUNCHERS:
+        findings.append(
+            _finding(
+                "launcher-inside",
+                Severity.WARNING,
+                program,
+                f"{program} starts processes of its own; each gets a database, and workers that it kills lose theirs",
+                "put rocktools inside the launcher instead, one for each rank",
+            )
+        )
+    if job.counts and not job.excludes_collectives:
+        findings.append(
+            _finding(
+                "collectives-counted",
+                Severity.WARNING,
+                program,
+                "kernels that wait for other ranks are not excluded: a counter pass runs one kernel at a time and may "
+                "hang",
+                "leave --exclude at its default",
+            )
+        )
+    if job.counts and job.selects_regions and tool is not None and tool.version < FIRST_REGIONS_GATE_COUNTERS:
+        findings.append(
+            _finding(
+                "regions-do-not-gate-counters",
+                Severity.FAULT,
+                tool.executable,
+                f"SDK {tool.version} collects counters outside selected regions too, and may hang at a pause",
+                "choose dispatches with --iterations",
+            )
+        )
+    return Check(name="application", detail=program, findings=tuple(findings))
+
+
+def all_findings(checks: Sequence[Check]) -> tuple[Finding, ...]:
+    """What all checks found."""
+    return tuple(finding for check in checks for finding in check.findings)
+
+
+def _finding(rule: str, severity: Severity, where: str, message: str, advice: str = "", **numbers: int) -> Finding:
+    return Finding(rule=rule, severity=severity, where=where, message=message, advice=advice, numbers=numbers)

@@ -1,0 +1,142 @@
+"""One capture from the user's wishes to the report: survey, environment, plan, dry run or run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rocktools.capture.collect import CaptureReport, CaptureSettings, Progress, prepare_run, run_capture
+from rocktools.capture.environment import EnvironmentDelta, profiling_delta
+from rocktools.capture.plan import CapturePlan, PlannedPass, render_plan
+from rocktools.capture.preflight import Job
+from rocktools.capture.survey import Survey, take_survey
+from rocktools.capture.versions import ProfilerTool, SdkVersion
+from rocktools.capture.xla_flags import attribution_flags, merge_xla_flags
+from rocktools.findings import Finding
+from rocktools.rundir import HLO_FOLDER
+
+COMMAND_BUFFER_FLAG = "--xla_gpu_enable_command_buffer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOptions:
+    """What the user said about a capture beside what is captured.
+
+    Attributes:
+        run: the run directory.
+        environment: ours, whole.
+        working_directory: of the job.
+        argv: our own command line.
+        created_utc: now, ISO 8601.
+        variables: further variables for the job.
+        deadline_s: after which a pass is stopped; None for none.
+        grace_s: how long the tool may take to write after SIGINT.
+        tool_path: rocprofv3 as the user named it.
+        assumed_version: plan for a tool of this version without looking for one.
+        keeps_command_buffers: whether XLA may launch graphs all the same.
+        dumps_hlo: whether XLA writes the compiled programs into the run.
+        ignores_faults: whether preflight faults stop nothing.
+        resumes: whether an earlier capture in this run goes on.
+    """
+
+    run: Path
+    environment: Mapping[str, str]
+    working_directory: Path
+    argv: tuple[str, ...]
+    created_utc: str
+    variables: Mapping[str, str] = field(default_factory=dict)
+    deadline_s: float | None = None
+    grace_s: float = 120.0
+    tool_path: str | None = None
+    assumed_version: SdkVersion | None = None
+    keeps_command_buffers: bool = False
+    dumps_hlo: bool = True
+    ignores_faults: bool = False
+    resumes: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """A capture that is ready to be planned.
+
+    Attributes:
+        options: as given.
+        survey: what was found on this machine.
+        tool: the rocprofv3 that will run.
+        environment: how the job's environment differs from ours.
+    """
+
+    options: SessionOptions
+    survey: Survey
+    tool: ProfilerTool
+    environment: EnvironmentDelta
+
+    def plan(self, passes: Sequence[PlannedPass]) -> CapturePlan:
+        """These passes with this session's tool."""
+        return CapturePlan(tool=self.tool, passes=tuple(passes))
+
+    def render(self, plan: CapturePlan) -> str:
+        """What would run, as a shell script."""
+        return render_plan(plan, self.options.run.absolute(), self.options.environment)
+
+    def execute(self, plan: CapturePlan, progress: Progress, *, findings: Sequence[Finding] = ()) -> CaptureReport:
+        """Run it.
+
+        Args:
+            findings: of planning, for the manifest beside those of preflight.
+
+        Raises:
+            UsageError: the run directory is there already, or belongs to another capture.
+            CaptureError: a process cannot be started.
+        """
+        run = self.options.run.absolute()
+        prepare_run(run, plan, resumes=self.options.resumes)
+        settings = CaptureSettings(
+            environment=self.options.environment,
+            working_directory=self.options.working_directory,
+            deadline_s=self.options.deadline_s,
+            interrupt_grace_s=self.options.grace_s,
+            argv=self.options.argv,
+            created_utc=self.options.created_utc,
+            facts=self.survey.as_facts(self.options.environment, self.options.working_directory),
+            findings=(*self.survey.findings, *findings),
+        )
+        return run_capture(run, plan, settings, progress)
+
+
+def begin_session(options: SessionOptions, job: Job) -> Session:
+    """Look at machine, tool and job, and settle the job's environment.
+
+    Raises:
+        PreflightFailed: there is no usable tool, or a check found a fault and faults are not ignored.
+    """
+    seen = {**options.environment, **options.variables}
+    survey = take_survey(
+        environment=seen,
+        run=options.run,
+        job=job,
+        tool_path=options.tool_path,
+        assumed_version=options.assumed_version,
+    )
+    is_elsewhere = options.assumed_version is not None
+    tool = survey.require_tool(ignores_faults=options.ignores_faults or is_elsewhere)
+    added = {**options.variables}
+    wanted = xla_flags_for(options, job)
+    if wanted:
+        added["XLA_FLAGS"] = merge_xla_flags(seen.get("XLA_FLAGS"), wanted)
+    environment = profiling_delta(options.environment, spill_folder=options.run.absolute() / "spill", added=added)
+    return Session(options=options, survey=survey, tool=tool, environment=environment)
+
+
+def xla_flags_for(options: SessionOptions, job: Job) -> dict[str, str | None]:
+    """The XLA flags a job gets: no command buffers (their kernels carry no HLO name, and interception of graphs crashes
+    some versions), and for traces the dump of the compiled program."""
+    wanted: dict[str, str | None] = {}
+    if options.dumps_hlo and not job.counts:
+        wanted.update(attribution_flags(options.run.absolute() / HLO_FOLDER))
+    if options.keeps_command_buffers:
+        wanted.pop(COMMAND_BUFFER_FLAG, None)
+    else:
+        wanted[COMMAND_BUFFER_FLAG] = ""
+    return wanted

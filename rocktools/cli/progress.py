@@ -1,0 +1,51 @@
+"""Progress of the passes of a capture, on standard error: a bar on a terminal, a line per pass elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+
+import click
+
+
+class PassProgress:
+    """Called by the library while a pass runs; shows its name, number and running time.
+
+    Args:
+        deadline_s: what a full bar stands for; None where a pass may take as long as it likes.
+    """
+
+    def __init__(self, *, deadline_s: float | None) -> None:
+        self._deadline_s = deadline_s
+        self._bar: object | None = None
+        self._task: object | None = None
+        self._shown: str | None = None
+
+    def __enter__(self) -> PassProgress:
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+            bar = Progress(
+                TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=Console(stderr=True)
+            )
+            bar.start()
+            self._bar = bar
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()  # type: ignore[attr-defined]
+
+    def __call__(self, name: str, number: int, passes_count: int, elapsed_s: float) -> None:
+        description = f"pass {number} of {passes_count}: {name}"
+        if self._bar is None:
+            if description != self._shown:
+                click.echo(description, err=True)
+        else:
+            if description != self._shown:
+                self._task = self._bar.add_task(description, total=self._deadline_s)  # type: ignore[attr-defined]
+            self._bar.update(self._task, completed=elapsed_s)  # type: ignore[attr-defined]
+        self._shown = description

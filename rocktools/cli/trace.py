@@ -1,0 +1,66 @@
+"""`rocktools trace`: a rocprofv3 trace of a job, checked before and after."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from rocktools.cli.capture_options import capture_options, finish_capture
+
+if TYPE_CHECKING:
+    from rocktools.capture.session import SessionOptions
+
+
+@click.command("trace")
+@capture_options
+@click.option(
+    "--kernel-only", is_flag=True, help="Kernels and copies only: the least disturbance, and no host calls or ranges."
+)
+@click.option(
+    "--selected-regions",
+    is_flag=True,
+    help="Record only between the resume and pause calls of the job itself (rocktools.capture.roctx).",
+)
+@click.option("--no-hlo", is_flag=True, help="Do not let XLA write its compiled programs into the run.")
+@click.option(
+    "--jax-profile",
+    type=click.Choice(["maxtext", "levanter"]),
+    help="Print the flags that make this framework record a JAX profile of steps 10 to 12, and end.",
+)
+@click.argument("application", metavar="-- CMD...", nargs=-1, type=click.UNPROCESSED)
+def command(
+    session_options: SessionOptions,
+    dry_run: bool,
+    kernel_only: bool,
+    selected_regions: bool,
+    no_hlo: bool,
+    jax_profile: str | None,
+    application: tuple[str, ...],
+) -> int:
+    """Trace a job under rocprofv3: HIP calls, roctx ranges, kernels, copies, RCCL; one database per process.
+
+    The job gets XLA_FLAGS that keep kernels attributable and let XLA write its programs into the run (hlo/). What the
+    tool claims is not believed: the databases must exist, be whole and hold dispatches, or the exit code is 1 and the
+    manifest says what is missing.
+
+        rocktools trace -o run -- python train.py steps=14
+    """
+    from dataclasses import replace
+
+    from rocktools.capture.plan import plan_trace
+    from rocktools.capture.preflight import Job
+    from rocktools.capture.rocprofv3 import TraceKind, TraceOptions
+    from rocktools.capture.session import begin_session
+
+    if jax_profile is not None:
+        from rocktools.capture.frameworks import render_framework_flags
+
+        click.echo(render_framework_flags(jax_profile, run=session_options.run), nl=False)
+        return 0
+    kind = TraceKind.KERNEL if kernel_only else TraceKind.RUNTIME
+    job = Job(application=application, traces_host=not kernel_only, selects_regions=selected_regions)
+    session = begin_session(replace(session_options, dumps_hlo=not no_hlo), job)
+    options = TraceOptions(kind=kind, has_selected_regions=selected_regions)
+    passes = plan_trace(options, application=application, environment=session.environment)
+    return finish_capture(session, session.plan(passes), dry_run=dry_run)

@@ -1,0 +1,1 @@
+"""Joins: what a row of one source is in another, with the method and how sure it is."""
