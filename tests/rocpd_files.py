@@ -72,8 +72,9 @@ def edit(path: Path, *statements: str) -> Path:
     """Run SQL on a database of one process; `{_}` in a statement is the suffix of its tables."""
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA synchronous=OFF")
-        row = connection.execute("SELECT name FROM sqlite_master WHERE name LIKE 'rocpd_event_%'").fetchone()
-        suffix = row[0].removeprefix("rocpd_event") if row else ""
+        names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        suffixes = [name.removeprefix("rocpd_info_node") for name in names if name.startswith("rocpd_info_node")]
+        suffix = suffixes[0] if suffixes else ""
         for statement in statements:
             connection.execute(statement.replace("{_}", suffix))
         connection.commit()
