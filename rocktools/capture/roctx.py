@@ -199,7 +199,7 @@ def profiled_steps(
     """The window of steps `first` to `last` (both inside), numbered as the training loop numbers them.
 
     The profiler resumes before step `first`, each step inside is a range `step <n>`, and it pauses after step `last`.
-    For `rocprofv3 --selected-regions`, which collects nothing until the first resume. Before SDK 1.2 (March 2026) that
+    For `rocprofv3 --selected-regions`, which collects nothing until the first resume. Before March 2026 (SDK 1.2) that
     option gated tracing only, and counters ran from the start.
 
     Args:
