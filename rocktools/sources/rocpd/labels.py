@@ -12,10 +12,10 @@ _RANK_PATTERN = re.compile(r"(?:^|[^a-zA-Z])rank[-_.]?(\d+)(?!\d)", re.IGNORECAS
 
 def clean_kernel_name(raw_name: str) -> str:
     """A kernel's name without the marks of its descriptor symbol: `.kd` (rocprofv3), ` [clone .kd]` (rocprof-sys)."""
-    name = raw_name.strip()
+    name = raw_name.rstrip()
     while name.endswith((_CLONE_SUFFIX, _DESCRIPTOR_SUFFIX)):
         name = name.removesuffix(_CLONE_SUFFIX).removesuffix(_DESCRIPTOR_SUFFIX).rstrip()
-    return name
+    return name.lstrip()
 
 
 def choose_kernel_name(*candidates: object) -> str | None:
