@@ -86,7 +86,7 @@ def trace_argv(tool: ProfilerTool, options: TraceOptions, folder: Path, applicat
         argv.append(tool.require("--kernel-trace", since=_ALWAYS, purpose="a kernel trace"))
         argv.append(tool.require("--memory-copy-trace", since=_ALWAYS, purpose="a kernel trace with copies"))
     if options.has_selected_regions:
-        argv.append(tool.require("--selected-regions", since=FIRST_ROCPD, purpose="tracing selected regions"))
+        argv += _region_arguments(tool)
     return [*argv, *_output_arguments(tool, folder), "--", *_required_application(application)]
 
 
@@ -109,7 +109,7 @@ def pmc_argv(tool: ProfilerTool, options: PmcOptions, folder: Path, application:
                 where=tool.executable,
                 hint=f"choose dispatches with --iterations, or use SDK {FIRST_REGIONS_GATE_COUNTERS} or later",
             )
-        argv.append(tool.require("--selected-regions", since=FIRST_ROCPD, purpose="counting in selected regions"))
+        argv += _region_arguments(tool)
     return [*argv, *_output_arguments(tool, folder), "--", *_required_application(application)]
 
 
@@ -183,6 +183,14 @@ def _filter_arguments(kernels: KernelFilter, iterations: Iterations | None) -> l
     if iterations is not None:
         arguments += ["--kernel-iteration-range", *iterations.arguments()]
     return arguments
+
+
+def _region_arguments(tool: ProfilerTool) -> list[str]:
+    """The pause and resume calls are roctx calls: marker tracing makes sure that their library is loaded first."""
+    return [
+        tool.require("--selected-regions", since=FIRST_ROCPD, purpose="recording selected regions"),
+        tool.require("--marker-trace", since=_ALWAYS, purpose="recording selected regions"),
+    ]
 
 
 def _output_arguments(tool: ProfilerTool, folder: Path) -> list[str]:

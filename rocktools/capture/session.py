@@ -12,7 +12,12 @@ from rocktools.capture.plan import CapturePlan, PlannedPass, render_plan
 from rocktools.capture.preflight import Job
 from rocktools.capture.survey import Survey, take_survey
 from rocktools.capture.versions import ProfilerTool, SdkVersion
-from rocktools.capture.xla_flags import attribution_flags, merge_xla_flags
+from rocktools.capture.xla_flags import (
+    attribution_environment,
+    merge_xla_flags,
+    parse_xla_flags,
+    render_xla_flags,
+)
 from rocktools.findings import Finding
 from rocktools.rundir import HLO_FOLDER
 
@@ -121,22 +126,26 @@ def begin_session(options: SessionOptions, job: Job) -> Session:
     )
     is_elsewhere = options.assumed_version is not None
     tool = survey.require_tool(ignores_faults=options.ignores_faults or is_elsewhere)
-    added = {**options.variables}
-    wanted = xla_flags_for(options, job)
-    if wanted:
-        added["XLA_FLAGS"] = merge_xla_flags(seen.get("XLA_FLAGS"), wanted)
+    added = {**options.variables, **job_variables(options, job, seen)}
     environment = profiling_delta(options.environment, spill_folder=options.run.absolute() / "spill", added=added)
     return Session(options=options, survey=survey, tool=tool, environment=environment)
 
 
-def xla_flags_for(options: SessionOptions, job: Job) -> dict[str, str | None]:
-    """The XLA flags a job gets: no command buffers (their kernels carry no HLO name, and interception of graphs crashes
-    some versions), and for traces the dump of the compiled program."""
-    wanted: dict[str, str | None] = {}
-    if options.dumps_hlo and not job.counts:
-        wanted.update(attribution_flags(options.run.absolute() / HLO_FOLDER))
+def job_variables(options: SessionOptions, job: Job, seen: Mapping[str, str]) -> dict[str, str]:
+    """What keeps the kernels of a JAX job attributable.
+
+    No command buffers, unless they are to be kept: their kernels carry no HLO name, and intercepting graphs crashes
+    some versions. For a trace also the dump of the compiled programs; a program that comes out of the compilation cache is
+    not dumped, so the cache is off for that pass.
+    """
+    wanted: dict[str, str | None] = {} if options.keeps_command_buffers else {COMMAND_BUFFER_FLAG: ""}
+    if not options.dumps_hlo or job.counts:
+        return {"XLA_FLAGS": merge_xla_flags(seen.get("XLA_FLAGS"), wanted)} if wanted else {}
+    variables = attribution_environment(seen, options.run.absolute() / HLO_FOLDER)
     if options.keeps_command_buffers:
-        wanted.pop(COMMAND_BUFFER_FLAG, None)
-    else:
-        wanted[COMMAND_BUFFER_FLAG] = ""
-    return wanted
+        kept = [flag for flag in parse_xla_flags(variables["XLA_FLAGS"]).flags if flag.name != COMMAND_BUFFER_FLAG[2:]]
+        own = [
+            flag for flag in parse_xla_flags(seen.get("XLA_FLAGS", "")).flags if flag.name == COMMAND_BUFFER_FLAG[2:]
+        ]
+        variables["XLA_FLAGS"] = render_xla_flags([*own, *kept])
+    return variables

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from rocktools.capture.session import SessionOptions
 
 
+# After compilation, autotuning and a few steps that settle; three steps show their spread.
+_FIRST_STEP, _LAST_STEP = 10, 12
+
+
 @click.command("trace")
 @capture_options
 @click.option(
@@ -26,7 +30,7 @@ if TYPE_CHECKING:
 @click.option(
     "--jax-profile",
     type=click.Choice(["maxtext", "levanter"]),
-    help="Print the flags that make this framework record a JAX profile of steps 10 to 12, and end.",
+    help=f"Print the flags that make this framework record a JAX profile of steps {_FIRST_STEP} to {_LAST_STEP}.",
 )
 @click.argument("application", metavar="-- CMD...", nargs=-1, type=click.UNPROCESSED)
 def command(
@@ -54,9 +58,10 @@ def command(
     from rocktools.capture.session import begin_session
 
     if jax_profile is not None:
-        from rocktools.capture.frameworks import render_framework_flags
+        from rocktools.capture.frameworks import framework_flags, render_framework_flags
 
-        click.echo(render_framework_flags(jax_profile, run=session_options.run), nl=False)
+        flags = framework_flags(jax_profile, first=_FIRST_STEP, last=_LAST_STEP, log_dir=session_options.run / "xspace")
+        click.echo(render_framework_flags(flags))
         return 0
     kind = TraceKind.KERNEL if kernel_only else TraceKind.RUNTIME
     job = Job(application=application, traces_host=not kernel_only, selects_regions=selected_regions)

@@ -1,0 +1,119 @@
+"""Groups of counters that fit into one pass: packed from the table of blocks, confirmed by the tool where it is there.
+
+`rocprofv3-avail pmc-check` makes the very request that the run will make. Its exit code is the answer; its text is not
+(it does not say which counter or block was too much, and some versions leave names out). A group that it refuses is
+halved until it is accepted; a single counter that it refuses cannot be collected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rocktools.capture.rocprofv3 import pmc_check_argv
+from rocktools.errors import CaptureError, ToolFailed
+from rocktools.findings import Finding, Severity
+from rocktools.process import ToolOutput, read_output
+
+# It lists all counters of all devices anew for each name.
+_CHECK_TIMEOUT_S = 120.0
+_REFUSAL_TEXTS = ("not collected on agent", "Invalid counter name")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfirmedGroups:
+    """Groups of counters, one for each pass.
+
+    Attributes:
+        groups: counters that are collected together.
+        confirmed_by: `rocprofv3-avail pmc-check`, or `table` where only the block capacities speak for them.
+        findings: what had to be changed, and why nobody could be asked.
+    """
+
+    groups: tuple[tuple[str, ...], ...]
+    confirmed_by: str
+    findings: tuple[Finding, ...]
+
+
+def confirm_groups(
+    groups: Sequence[Sequence[str]], *, avail: Path | None, device: int, environment: Mapping[str, str]
+) -> ConfirmedGroups:
+    """Ask the tool about each group.
+
+    Args:
+        avail: rocprofv3-avail; None where there is none, and then the table has to do.
+        device: index of the GPU that is asked about.
+
+    Raises:
+        CaptureError: the tool refuses a counter on its own.
+    """
+    packed = tuple(tuple(group) for group in groups)
+    if avail is None:
+        return ConfirmedGroups(groups=packed, confirmed_by="table", findings=())
+    confirmed: list[tuple[str, ...]] = []
+    findings: list[Finding] = []
+    for group in packed:
+        answer = _ask(avail, group, device, environment)
+        if answer is None:
+            return ConfirmedGroups(groups=packed, confirmed_by="table", findings=(_unusable(avail),))
+        if answer:
+            confirmed.append(group)
+            continue
+        halves = _halve(avail, group, device, environment)
+        confirmed += halves
+        findings.append(
+            Finding(
+                rule="group-refused-by-tool",
+                severity=Severity.WARNING,
+                where=str(avail),
+                message=(
+                    f"{', '.join(group)} fit by our table, but pmc-check refuses them: split into {len(halves)} passes"
+                ),
+                numbers={"passes_count": len(halves)},
+                advice="ratios between counters of different passes are not sound",
+            )
+        )
+    return ConfirmedGroups(groups=tuple(confirmed), confirmed_by="rocprofv3-avail pmc-check", findings=tuple(findings))
+
+
+def _ask(avail: Path, group: Sequence[str], device: int, environment: Mapping[str, str]) -> bool | None:
+    """True: it can be collected; False: it cannot; None: the tool does not work here."""
+    argv = pmc_check_argv(str(avail), group, device=device)
+    try:
+        output = read_output(argv, env=environment, timeout_s=_CHECK_TIMEOUT_S)
+    except ToolFailed:
+        return None
+    if output.exit_code == 0:
+        return True
+    return False if _is_refusal(output) else None
+
+
+def _is_refusal(output: ToolOutput) -> bool:
+    return output.exit_code == 1 and any(text in output.stderr for text in _REFUSAL_TEXTS)
+
+
+def _halve(avail: Path, group: tuple[str, ...], device: int, environment: Mapping[str, str]) -> list[tuple[str, ...]]:
+    if len(group) == 1:
+        raise CaptureError(
+            "counter-refused-by-tool",
+            f"rocprofv3-avail cannot collect {group[0]} on device {device}",
+            where=str(avail),
+            hint="rocprofv3-avail list --pmc shows what this installation knows; is it the right device (--device)?",
+        )
+    middle = len(group) // 2
+    accepted = []
+    for half in (group[:middle], group[middle:]):
+        is_accepted = _ask(avail, half, device, environment)
+        accepted += [half] if is_accepted else _halve(avail, half, device, environment)
+    return accepted
+
+
+def _unusable(avail: Path) -> Finding:
+    return Finding(
+        rule="pmc-check-unusable",
+        severity=Severity.WARNING,
+        where=str(avail),
+        message="it does not answer, so the groups rest on our table of block capacities alone",
+        advice="run it by hand; if librocprofv3-list-avail.so is missing, ROCPROF_LIST_AVAIL_TOOL_LIBRARY can name it",
+    )

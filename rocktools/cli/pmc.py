@@ -1,0 +1,140 @@
+"""`rocktools pmc`: counter passes of a job, packed, checked, verified and comparable."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from rocktools.cli.capture_options import capture_options, finish_capture
+from rocktools.errors import UsageError
+
+if TYPE_CHECKING:
+    from rocktools.capture.kernel_filter import KernelFilter
+    from rocktools.capture.session import SessionOptions
+
+_DEFAULT_ARCH = "gfx950"
+
+
+@click.command("pmc")
+@click.option("--kernel", "names", metavar="NAME", multiple=True, help="Count this kernel, by its whole clean name.")
+@click.option("--kernel-prefix", "prefix", metavar="P", help="Count kernels that begin with P (an HLO kernel prefix).")
+@click.option("--regex", metavar="RE", help="Count kernels that match, in the syntax that every rocprofv3 understands.")
+@click.option(
+    "--exclude",
+    metavar="RE",
+    help="Leave kernels out that match; '' for none.  [default: collectives, which would hang]",
+)
+@click.option(
+    "--iterations", metavar="RANGES", help="Which executions of each kernel: 3, 10-12 or 1-4,9.  [default: all]"
+)
+@click.option("--counters", metavar="A,B,...", multiple=True, help="Counters, packed into as few passes as fit.")
+@click.option("--metrics", metavar="M,...", multiple=True, help="Quantities whose counters are looked up.")
+@click.option("--label", default="counters", show_default=True, help="The passes are called LABEL_1, LABEL_2, ...")
+@click.option("--arch", metavar="gfxNNN", help="Architecture to pack for.  [default: that of this machine's GPUs]")
+@click.option(
+    "--device", type=click.IntRange(min=0), default=0, show_default=True, help="GPU to confirm the groups on."
+)
+@click.option("--selected-regions", is_flag=True, help="Count only between resume and pause calls of the job itself.")
+@click.option(
+    "--passes-in-process",
+    is_flag=True,
+    help="Replay each kernel in the process, once for each group (SDK 1.4.1; single-process replay scripts only).",
+)
+@capture_options
+@click.argument("application", metavar="-- CMD...", nargs=-1, type=click.UNPROCESSED)
+def command(
+    names: tuple[str, ...],
+    prefix: str | None,
+    regex: str | None,
+    exclude: str | None,
+    iterations: str | None,
+    counters: tuple[str, ...],
+    metrics: tuple[str, ...],
+    label: str,
+    arch: str | None,
+    device: int,
+    selected_regions: bool,
+    passes_in_process: bool,
+    session_options: SessionOptions,
+    dry_run: bool,
+    application: tuple[str, ...],
+) -> int:
+    """Count hardware events of chosen kernels: one run of the job for each group of counters that fits together.
+
+    Groups are packed from the capacities of the blocks and confirmed by rocprofv3-avail where it is there. Afterwards
+    every counter must have a value for every execution, and all passes must have counted the same executions. Times of
+    these runs are never used: kernels are serialised.
+
+        rocktools pmc --kernel loop_fusion_3 --iterations 10-10 --counters SQ_WAVES,TCC_HIT_sum -- python replay.py
+    """
+    from rocktools.capture import plan
+    from rocktools.capture.groups import confirm_groups
+    from rocktools.capture.iterations import parse_iterations
+    from rocktools.capture.preflight import Job
+    from rocktools.capture.rocprofv3 import PmcOptions
+    from rocktools.capture.session import begin_session
+    from rocktools.counters.catalog import load_catalog
+    from rocktools.counters.packing import pack_counters
+    from rocktools.counters.requests import parse_request
+
+    kernels = _kernel_filter(names, prefix, regex, exclude)
+    ranges = None if iterations is None else parse_iterations(iterations)
+    if passes_in_process and ranges is not None:
+        raise UsageError(
+            "iterations-with-replay",
+            "in-process replay counts its own passes as iterations, so a range would choose the wrong ones",
+            hint="let the script run the kernel as often as wanted, or leave --passes-in-process out",
+        )
+    job = Job(
+        application=application,
+        counts=True,
+        selects_regions=selected_regions,
+        excludes_collectives=kernels.exclude is not None,
+        replays_kernels=passes_in_process,
+    )
+    session = begin_session(replace(session_options, dumps_hlo=False), job)
+    known = {gpu.arch for gpu in session.survey.host.gpus}
+    catalog = load_catalog(arch or (sorted(known)[0] if known else _DEFAULT_ARCH))
+    packing = pack_counters(catalog, parse_request(catalog, counters=counters, metrics=metrics))
+    groups = confirm_groups(
+        [packed.counters for packed in packing.passes],
+        avail=session.survey.avail,
+        device=device,
+        environment=session.options.environment,
+    )
+    build = plan.plan_replay if passes_in_process else plan.plan_pmc
+    passes = build(
+        groups.groups,
+        PmcOptions(counters=(), kernels=kernels, iterations=ranges, has_selected_regions=selected_regions),
+        names=names,
+        label=label,
+        application=application,
+        environment=session.environment,
+        facts={"groups_confirmed_by": groups.confirmed_by, "architecture": catalog.architecture},
+    )
+    findings = (*packing.findings, *groups.findings)
+    return finish_capture(session, session.plan(passes), dry_run=dry_run, findings=findings)
+
+
+def _kernel_filter(names: tuple[str, ...], prefix: str | None, regex: str | None, exclude: str | None) -> KernelFilter:
+    """The one way in which kernels were chosen.
+
+    Raises:
+        UsageError: none or several ways, or the filter itself is not sound.
+    """
+    from rocktools.capture.kernel_filter import COLLECTIVE_KERNELS, filter_names, filter_prefix, filter_regex
+
+    chosen = [
+        option for option, value in (("--kernel", names), ("--kernel-prefix", prefix), ("--regex", regex)) if value
+    ]
+    if len(chosen) != 1:
+        what = f"{' and '.join(chosen)} exclude each other" if chosen else "no kernel is chosen"
+        raise UsageError("which-kernels", what, hint="one of --kernel NAME, --kernel-prefix P and --regex RE")
+    left_out = COLLECTIVE_KERNELS if exclude is None else exclude or None
+    if names:
+        return filter_names(names, exclude=left_out)
+    if prefix is not None:
+        return filter_prefix(prefix, exclude=left_out)
+    return filter_regex(regex or "", exclude=left_out)
