@@ -60,7 +60,7 @@ class Job:
         selects_regions: whether the job itself says what is recorded.
         excludes_collectives: whether kernels of collectives are left out of counting.
         replays_kernels: whether kernels are replayed in the process.
-        wants_attribution: whether kernels are to be joined to HLO afterwards.
+        wants_attribution: whether kernels are to be joined to HLO afterwards, and XLA is set up for that.
     """
 
     application: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ class Job:
     selects_regions: bool = False
     excludes_collectives: bool = True
     replays_kernels: bool = False
-    wants_attribution: bool = True
+    wants_attribution: bool = False
 
 
 def check_all(
@@ -243,7 +243,7 @@ def check_inherited(environment: Mapping[str, str]) -> Check:
 
 def check_jax(environment: Mapping[str, str], job: Job) -> Check:
     """Settings of XLA and JAX that make a profile unreadable or a capture crash."""
-    findings = list(check_xla_flags(environment)) if job.wants_attribution else []
+    findings = list(check_xla_flags(environment, is_attribution=job.wants_attribution))
     switched_on = [word for word in job.application if _JAX_PROFILER.match(word)]
     if switched_on:
         findings.append(

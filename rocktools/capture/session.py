@@ -116,9 +116,10 @@ def begin_session(options: SessionOptions, job: Job) -> Session:
     Raises:
         PreflightFailed: there is no usable tool, or a check found a fault and faults are not ignored.
     """
-    seen = {**options.environment, **options.variables}
+    own = {**options.environment, **options.variables}
+    added = {**options.variables, **job_variables(options, job, own)}
     survey = take_survey(
-        environment=seen,
+        environment={**own, **added},
         run=options.run,
         job=job,
         tool_path=options.tool_path,
@@ -126,7 +127,6 @@ def begin_session(options: SessionOptions, job: Job) -> Session:
     )
     is_elsewhere = options.assumed_version is not None
     tool = survey.require_tool(ignores_faults=options.ignores_faults or is_elsewhere)
-    added = {**options.variables, **job_variables(options, job, seen)}
     environment = profiling_delta(options.environment, spill_folder=options.run.absolute() / "spill", added=added)
     return Session(options=options, survey=survey, tool=tool, environment=environment)
 

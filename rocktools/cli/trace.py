@@ -64,7 +64,12 @@ def command(
         click.echo(render_framework_flags(flags))
         return 0
     kind = TraceKind.KERNEL if kernel_only else TraceKind.RUNTIME
-    job = Job(application=application, traces_host=not kernel_only, selects_regions=selected_regions)
+    job = Job(
+        application=application,
+        traces_host=not kernel_only,
+        selects_regions=selected_regions,
+        wants_attribution=not no_hlo,
+    )
     session = begin_session(replace(session_options, dumps_hlo=not no_hlo), job)
     options = TraceOptions(kind=kind, has_selected_regions=selected_regions)
     passes = plan_trace(options, application=application, environment=session.environment)
