@@ -1,12 +1,13 @@
 """What the user named -> the database files to read, each with the labels its rows will carry.
 
 A path may be a file, a folder (searched to the bottom), a pattern (`out/*/*_results.db`), an `.rpdb` folder of AMD's
-rocpd package (its index names the files), or a run directory of ours.
+rocpd package (its index names the files), or a run directory of ours (not its replays, which are runs of their own).
 """
 
 from __future__ import annotations
 
 import glob
+import itertools
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,11 +16,13 @@ from pathlib import Path
 import yaml
 
 from rocktools.errors import InputError, NothingToRead
+from rocktools.rundir import MANIFEST_NAME, PMC_FOLDER
 
 DATABASE_SUFFIXES = (".db", ".rpd", ".sqlite", ".sqlite3")
 _RPDB_SUFFIX = ".rpdb"
 _RPDB_INDEX = "index.yaml"
 _PASS_FOLDER = re.compile(r"pass_\d+")
+_REPLAYS_FOLDER = "replays"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +50,12 @@ def find_databases(arguments: Sequence[str | Path]) -> tuple[DatabasePath, ...]:
         NothingToRead: a folder or pattern without any database.
     """
     found: dict[Path, DatabasePath] = {}
-    runs: dict[str, str] = {}
+    runs: dict[Path, str] = {}
     for argument in arguments:
-        text = str(argument)
-        for path, root, is_named in _expand(text):
-            # One label for one argument; a second argument of the same name (two folders `trace`) gets another label.
-            run = runs.setdefault(text, _unused(root.name if root.is_dir() else path.stem, runs.values()))
+        for path, root, is_named in _expand(str(argument)):
+            # One label for one folder or file; a second one of the same name (two folders `trace`) gets another label.
+            name = (root.name or str(root)) if root.is_dir() else path.stem
+            run = runs.setdefault(root.resolve(), unused_label(name, runs.values()))
             resolved = path.resolve()
             if resolved not in found:
                 found[resolved] = DatabasePath(path=path, run=run, pass_label=_pass_label(path), is_named=is_named)
@@ -78,20 +81,37 @@ def _expand(text: str) -> list[tuple[Path, Path, bool]]:
         matches = sorted(glob.glob(text, recursive=True))  # noqa: PTH207  (a pattern with its root, as typed)
         if not matches:
             raise NothingToRead("no-databases", "no file matches this pattern", where=text)
-        return [entry for match in matches for entry in _expand_match(Path(match))]
+        entries = [entry for match in matches for entry in _expand_match(Path(match), _fixed_folder(text))]
+        if not entries:
+            raise NothingToRead("no-databases", "there is no database in what matches this pattern", where=text)
+        return entries
     raise InputError("no-such-file", "there is no such file or folder", where=text)
 
 
-def _expand_match(path: Path) -> list[tuple[Path, Path, bool]]:
+def _expand_match(path: Path, fixed: Path) -> list[tuple[Path, Path, bool]]:
     if path.is_dir():
         return [(file, path.resolve(), False) for file in _find_in_folder(path)]
-    return [(path, path.resolve().parent, False)]
+    return [(path, fixed, False)]
+
+
+def _fixed_folder(pattern: str) -> Path:
+    """The folder that a pattern starts from, before its first `*`: it names the run of the files that match."""
+    return Path(*itertools.takewhile(lambda part: not glob.has_magic(part), Path(pattern).parts)).resolve()
 
 
 def _find_in_folder(folder: Path) -> list[Path]:
     if folder.suffix == _RPDB_SUFFIX:
         return _read_rpdb(folder)
-    files = [file for file in folder.rglob("*") if file.suffix in DATABASE_SUFFIXES and file.is_file()]
+    try:
+        files = [file for file in folder.rglob("*") if file.suffix in DATABASE_SUFFIXES and file.is_file()]
+    except OSError as error:
+        raise InputError(
+            "unreadable-folder",
+            f"the system refuses to search it: {error.strerror}",
+            where=str(error.filename or folder),
+        ) from error
+    if (folder / MANIFEST_NAME).is_file():  # replays ran one kernel by itself: they are no part of the job's time
+        files = [file for file in files if file.relative_to(folder).parts[0] != _REPLAYS_FOLDER]
     return sorted(files, key=_natural_key)
 
 
@@ -108,13 +128,15 @@ def _read_rpdb(folder: Path) -> list[Path]:
         document = yaml.safe_load(index.read_text(encoding="utf-8"))
         names = document["rocprofiler-sdk"]["rocpd"]["files"]
         files = [folder / str(name["path"] if isinstance(name, dict) else name) for name in names]
-    except (yaml.YAMLError, KeyError, TypeError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, KeyError, TypeError, UnicodeDecodeError, OSError) as error:
         raise InputError(
             "rpdb-index",
             "the index does not list files as rocprofiler-sdk: rocpd: files",
             where=str(index),
             hint=f"name the databases themselves: {folder}/*.db",
         ) from error
+    # An index with whole paths is still of use when the folder was copied to another machine.
+    files = [file if file.is_file() else folder / file.name for file in files]
     for file in files:
         if not file.is_file():
             raise InputError("rpdb-missing-file", f"the index names {file.name}, which is not there", where=str(index))
@@ -127,8 +149,8 @@ def _pass_label(path: Path) -> str:
     for folder in reversed(folders):
         if _PASS_FOLDER.fullmatch(folder):
             return folder
-    if "pmc" in folders[:-1]:
-        last = len(folders) - 1 - folders[::-1].index("pmc")
+    if PMC_FOLDER in folders[:-1]:
+        last = len(folders) - 1 - folders[::-1].index(PMC_FOLDER)
         if last + 1 < len(folders):
             return folders[last + 1]
     return path.stem
@@ -137,10 +159,11 @@ def _pass_label(path: Path) -> str:
 def _natural_key(path: Path) -> tuple[object, ...]:
     """Sort key that puts rank_2 before rank_10."""
     pieces = re.split(r"(\d+)", str(path))
-    return tuple((1, int(piece), "") if piece.isdigit() else (0, 0, piece) for piece in pieces)
+    return tuple((1, int(piece), "") if piece.isdecimal() else (0, 0, piece) for piece in pieces)
 
 
-def _unused(name: str, taken: Iterable[str]) -> str:
+def unused_label(name: str, taken: Iterable[str]) -> str:
+    """`name`, or `name#2`, `name#3`, ... where it is taken."""
     known = set(taken)
     candidate, number = name, 2
     while candidate in known:

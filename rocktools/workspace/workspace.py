@@ -4,28 +4,28 @@
         dispatches = workspace.dispatches(["kernel_name", "start_ns", "end_ns"])
 
 A file that the user named and that cannot be read is an error when it is the only one, and a finding of severity
-"fault" when others can still be read.
+"fault" when others can still be read; that damage in it shows late, when a frame is built, makes no difference.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
 import pandas as pd
 
 from rocktools import frames
-from rocktools.errors import InputError, NothingToRead, RocktoolsError, UnknownFormat
+from rocktools.errors import InputError, NothingToRead, RocktoolsError, UnknownFormat, UsageError
 from rocktools.findings import Finding, Severity
 from rocktools.frames import FrameSpec
-from rocktools.sources.rocpd import counters, dispatches, facts, health, host, memory, samples
+from rocktools.sources.rocpd import contents, counters, dispatches, facts, health, host, memory, samples
 from rocktools.sources.rocpd.columns import TableReader
 from rocktools.sources.rocpd.opening import ReadableDatabase, make_readable
 from rocktools.sources.rocpd.parts import Part, assemble_frame
 from rocktools.sources.rocpd.schema import ProcessTables, read_processes
-from rocktools.workspace.paths import DatabasePath, find_databases
+from rocktools.workspace.paths import DatabasePath, find_databases, unused_label
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,18 +81,23 @@ class Workspace:
         processes: list[LoadedProcess] = []
         findings: list[Finding] = []
         errors: list[RocktoolsError] = []
-        seen: dict[str, Path] = {}
+        seen: dict[str, LoadedProcess] = {}
         for source in sources:
             try:
                 database = make_readable(source.path)
                 databases.append(database)
                 findings.extend(database.findings)
                 for process in _load_processes(source, database):
-                    first = seen.setdefault(process.tables.label, source.path)
-                    if first is source.path:
+                    first = seen.setdefault(process.tables.label, process)
+                    if first is process:
                         processes.append(process)
+                    elif _list_contents(first) == _list_contents(process):
+                        findings.append(_process_twice(process.tables, first.source.path))
                     else:
-                        findings.append(_process_twice(process.tables, first))
+                        other = _relabelled(process, seen)
+                        seen[other.tables.label] = other
+                        processes.append(other)
+                        findings.append(_label_twice(process.tables, first.source.path, other.tables.label))
             except InputError as error:
                 errors.append(error)
                 findings.append(_unreadable(source, error))
@@ -133,8 +138,11 @@ class Workspace:
         """What in the files cannot be trusted; reads much of them."""
         found: list[Finding] = []
         for process in self.loaded:
-            with self.reader(process) as reader:
-                found += health.check_process(reader, process.tables, is_counter_pass=process.is_counter_pass)
+            try:
+                with self.reader(process) as reader:
+                    found += health.check_process(reader, process.tables, is_counter_pass=process.is_counter_pass)
+            except InputError as error:
+                found.append(_unreadable(process.source, error))
         return found
 
     def dispatches(self, columns: Iterable[str] | None = None) -> pd.DataFrame:
@@ -299,9 +307,16 @@ class Workspace:
                 if is_wanted(process) and (base is None or base in process.tables.tables)
             ]
             parts = []
+            errors = []
             for process in wanted:
-                with self.reader(process) as reader:
-                    parts.append(read(process, reader))
+                try:
+                    with self.reader(process) as reader:
+                        parts.append(read(process, reader))
+                except InputError as error:
+                    errors.append(error)
+                    self._findings.append(_unreadable(process.source, error))
+            if errors and not parts:
+                raise _nothing_readable(errors, len(wanted))
             self._frames[key] = assemble_frame(parts, spec, columns)
         return self._frames[key]
 
@@ -332,6 +347,26 @@ def _process_twice(tables: ProcessTables, first: Path) -> Finding:
     )
 
 
+def _list_contents(process: LoadedProcess) -> list[contents.Content]:
+    with TableReader(process.database, accelerate=False) as reader:
+        return contents.list_contents(reader, process.tables)
+
+
+def _relabelled(process: LoadedProcess, taken: Iterable[str]) -> LoadedProcess:
+    label = unused_label(process.tables.label, taken)
+    return replace(process, tables=replace(process.tables, label=label))
+
+
+def _label_twice(tables: ProcessTables, first: Path, label: str) -> Finding:
+    return Finding(
+        rule="process-label-twice",
+        severity=Severity.WARNING,
+        where=str(tables.path),
+        message=f"process {tables.label} is in {first} too, with other rows; this one is shown as {label}",
+        advice="rocprof-sys makes the label from machine and process ids, which containers repeat: are these two runs?",
+    )
+
+
 def _unreadable(source: DatabasePath, error: RocktoolsError) -> Finding:
     """A database of another tool in a folder is only worth a remark; one that the user named is not."""
     is_remark = isinstance(error, UnknownFormat) and not source.is_named
@@ -345,6 +380,8 @@ def _unreadable(source: DatabasePath, error: RocktoolsError) -> Finding:
 
 
 def _nothing_readable(errors: Sequence[RocktoolsError], files_count: int) -> RocktoolsError:
+    if not errors:
+        return UsageError("no-files", "no file, folder or pattern was named")
     if len(errors) == 1:
         return errors[0]
     listed = "\n".join(f"    {error.where}: {error.what}" for error in errors[:10])

@@ -16,7 +16,15 @@ from rocktools.sources.rocpd.dispatches import (
     read_recorded_columns,
 )
 from rocktools.sources.rocpd.facts import text_or_none
-from rocktools.sources.rocpd.parts import Part, identity_columns, label_constant, label_ids, label_values, sort_part
+from rocktools.sources.rocpd.parts import (
+    LabelColumn,
+    Part,
+    identity_columns,
+    label_constant,
+    label_ids,
+    label_values,
+    sort_part,
+)
 from rocktools.sources.rocpd.schema import ProcessTables, quote_name
 from rocktools.sources.rocpd.strings import read_strings
 
@@ -87,7 +95,8 @@ def read_allocations(reader: TableReader, process: ProcessTables, run: str) -> P
             part[name] = label_values(text_or_none(text) for (text,) in rows)
         else:
             part[name] = label_constant(None, rows_count)
-    is_free = [part["kind"].names[code] == "FREE" if code >= 0 else False for code in part["kind"].codes.tolist()]
+    kind: LabelColumn = part["kind"]
+    is_free = np.array([*(name == "FREE" for name in kind.names), False])[kind.codes]  # the last one is for code -1
     sizes: IntColumn = part["size_bytes"]
     part["size_bytes"] = IntColumn(sizes.values, sizes.missing | ((sizes.values == 0) & is_free))
     part.update(identity_columns(process.label, run, rows_count))
