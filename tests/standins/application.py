@@ -45,6 +45,7 @@ class _Plan:
     scenario: Scenario
     faults: Faults
     facts: ProcessFacts
+    spill: Path
     run: int
     start_ns: int
 
@@ -75,18 +76,23 @@ def run_application(
     run = start_run(config.counters, environment, earlier_runs)
     asked = parse_faults(environment.get(FAULT_VARIABLE, ""))
     faults = Faults(asked, run=run, counters=config.counters)
+    facts = _facts(command, environment)
+    spill = _write_spill(facts, config) if is_exec and config.is_active else None
     child = subprocess.Popen(command, env=environment, preexec_fn=die_with_parent if is_exec else None)
     signals.child = child
+    if not is_exec:
+        facts = replace(facts, pid=child.pid, ppid=os.getpid())
+    if not config.is_active:
+        return child.wait()
     plan = _Plan(
         config=config,
         scenario=_scenario(environment, faults),
         faults=faults,
-        facts=_facts(child, command, environment, is_exec=is_exec),
+        facts=facts,
+        spill=spill or _write_spill(facts, config),
         run=run,
         start_ns=start_ns,
     )
-    if not config.is_active:
-        return child.wait()
     return _run_profiled(plan, child, signals)
 
 
@@ -97,12 +103,11 @@ def _scenario(environment: dict[str, str], faults: Faults) -> Scenario:
     return scenario
 
 
-def _facts(
-    child: subprocess.Popen[bytes], command: Sequence[str], environment: dict[str, str], *, is_exec: bool
-) -> ProcessFacts:
+def _facts(command: Sequence[str], environment: dict[str, str]) -> ProcessFacts:
+    """The application's process where it and the launcher are one."""
     return ProcessFacts(
-        pid=os.getpid() if is_exec else child.pid,
-        ppid=os.getppid() if is_exec else os.getpid(),
+        pid=os.getpid(),
+        ppid=os.getppid(),
         pgid=os.getpgrp(),
         command=command,
         environment=environment,
@@ -111,10 +116,15 @@ def _facts(
     )
 
 
-def _run_profiled(plan: _Plan, child: subprocess.Popen[bytes], signals: Signals) -> int:
-    spill = spill_path(plan.facts, "counter_collection" if plan.config.groups else "kernel_dispatch")
+def _write_spill(facts: ProcessFacts, config: ToolConfig) -> Path:
+    """The file of records that are not yet in a result file; it stays behind where nobody cleans up."""
+    spill = spill_path(facts, "counter_collection" if config.groups else "kernel_dispatch")
     spill.parent.mkdir(parents=True, exist_ok=True)
     spill.write_bytes(b"records that are not yet in a file\n")
+    return spill
+
+
+def _run_profiled(plan: _Plan, child: subprocess.Popen[bytes], signals: Signals) -> int:
     plan.log("warning", "simple_timer.cpp:55", "[rocprofv3] tool initialization :: 0.002134 sec")
     plan.log("warning", "registration.cpp:812", "HSA version 8.19.1 initialized (instance=0)")
     try:
@@ -126,6 +136,9 @@ def _run_profiled(plan: _Plan, child: subprocess.Popen[bytes], signals: Signals)
             print(error, file=sys.stderr, flush=True)
         else:
             plan.log("fatal", "tool.cpp:1583", str(error))
+        if plan.faults.argument("over-full") == "hang":
+            signals.hang(signal.SIGTERM)
+            return -signal.SIGTERM
         return -signal.SIGABRT
     _print_warnings(plan)
     early = _end_early(plan, child, signals)
@@ -134,7 +147,7 @@ def _run_profiled(plan: _Plan, child: subprocess.Popen[bytes], signals: Signals)
     status = child.wait()
     if "orphan" in plan.faults:
         leave_orphan(float(plan.faults.argument("orphan", "60")))
-    status, is_written, is_cut = _decide_end(plan, status, signals)
+    status, is_written, is_cut = _decide_end(plan, records, status, signals)
     if not is_written:
         return status
     if "slow-finalise" in plan.faults:
@@ -143,9 +156,9 @@ def _run_profiled(plan: _Plan, child: subprocess.Popen[bytes], signals: Signals)
     if "hot-journal" in plan.faults:
         return -signal.SIGKILL
     if "stale-spill" not in plan.faults:
-        spill.unlink(missing_ok=True)
-        if not any(spill.parent.iterdir()):
-            spill.parent.rmdir()
+        plan.spill.unlink(missing_ok=True)
+        if not any(plan.spill.parent.iterdir()):
+            plan.spill.parent.rmdir()
     return status
 
 
@@ -192,14 +205,14 @@ def _end_early(plan: _Plan, child: subprocess.Popen[bytes], signals: Signals) ->
     return None
 
 
-def _decide_end(plan: _Plan, status: int, signals: Signals) -> tuple[int, bool, bool]:
+def _decide_end(plan: _Plan, records: list[Records], status: int, signals: Signals) -> tuple[int, bool, bool]:
     """How the run ends: its status, whether files are written, whether only half of the records are there."""
     faults = plan.faults
     endings = {"hang": (signal.SIGINT, signal.SIGTERM), "hang-ignoring-sigint": (signal.SIGTERM,)}
     if "hang-ignoring-all" in faults:
         signals.hang()
     for name, ending in endings.items():
-        if name in faults:
+        if name in faults and (faults.argument(name) != "collectives" or _counts_collectives(records)):
             signals.hang(*ending)
             return -signals.received[-1], True, True
     if "caught-signal" in faults:
@@ -216,6 +229,12 @@ def _decide_end(plan: _Plan, status: int, signals: Signals) -> tuple[int, bool, 
     if "exit-code" in faults:
         status = int(faults.argument("exit-code", "1"))
     return status, True, False
+
+
+def _counts_collectives(records: list[Records]) -> bool:
+    """Whether counters are read around a kernel that waits for other devices: one at a time, it waits forever."""
+    names = [counted.dispatch.kernel.name for each in records for counted in each.counted]
+    return any(word in name for name in names for word in ("nccl", "rccl", "mscclpp"))
 
 
 def _write_all(plan: _Plan, records: list[Records]) -> None:

@@ -40,7 +40,7 @@ def main(arguments: Sequence[str], release: Release, rocm_root: Path) -> None:
     _misbehave(faults)
     _load_library(faults, rocm_root)
     scenario = load_scenario(os.environ.get(SCENARIO_VARIABLE))
-    devices = _Devices(scenario, release, options.device)
+    devices = _Devices(scenario, release, options.device, faults)
     if "avail-empty" in faults:
         end_process(0)
     if options.command == "list":
@@ -105,8 +105,9 @@ def _fatal(text: str) -> NoReturn:
 class _Devices:
     """The GPUs that a command is about: all of them, or the one of `-d`."""
 
-    def __init__(self, scenario: Scenario, release: Release, device: int | None) -> None:
+    def __init__(self, scenario: Scenario, release: Release, device: int | None, faults: Faults) -> None:
         self._scenario = scenario
+        self._smaller = faults.argument("small-block")
         self._release = release
         self._counters: Mapping[str, Counter] = {
             name: counter
@@ -167,7 +168,7 @@ class _Devices:
             for number in numbers:
                 groups.setdefault(number, []).append(name)
         for names in groups.values():
-            if not fits_one_pass(names, self._counters):
+            if not fits_one_pass(names, self._counters, self._smaller):
                 _fatal(f"{' '.join(names)} not collected on agent {self._scenario.architecture}")
         for number, names in groups.items():
             print(f"Following input counters can be collected together on GPU:{number}\t" + "\t".join(names))

@@ -109,7 +109,7 @@ class _DatabaseRows:
                 name=self._run.scenario.architecture,
                 product_name=product,
                 user_name=product,
-                **other,  # type: ignore[arg-type]
+                **other,
             )
         for agent in self._records.agents:
             self._queues[agent], self._streams[agent] = writer.queue(), writer.stream()

@@ -140,7 +140,16 @@ def _raw_behind(name: str, counters: Mapping[str, Counter]) -> tuple[str, ...]:
     return (raw,) if raw in counters and counters[raw].block else ()
 
 
-def fits_one_pass(names: Iterable[str], counters: Mapping[str, Counter]) -> bool:
-    """Whether no block is asked for more events than it has."""
-    needed = hardware_events(names, counters)
-    return all(len(events) <= CAPACITY.get(block, 1) for block, events in needed.items())
+def fits_one_pass(names: Iterable[str], counters: Mapping[str, Counter], smaller: str = "") -> bool:
+    """Whether no block is asked for more events than it has.
+
+    Args:
+        smaller: `BLOCK=N`, for a device whose block has fewer.
+    """
+    capacity = dict(CAPACITY)
+    block, _, limit = smaller.partition("=")
+    if limit:
+        capacity[block] = int(limit)
+    counted = [name for name in names if not counters[name].is_constant]
+    needed = hardware_events(counted, counters)
+    return all(len(events) <= capacity.get(block, 1) for block, events in needed.items())

@@ -1,8 +1,9 @@
 """Misbehaviour on demand: `ROCKTOOLS_STANDIN_FAULT=name[:argument][@where],...`.
 
 `@where` limits a fault to some runs of the application: a number is the run (1 is the first; over several calls of
-rocprofv3 they are counted in ROCKTOOLS_STANDIN_STATE), a counter's name is every run that collects it, `trace` is every
-run that collects none. A name that does not exist ends the stand-in with code 99, so that no test passes by a slip.
+rocprofv3 they are counted in ROCKTOOLS_STANDIN_STATE), a counter's name is every run that collects it, `pmc` is every
+run that collects any, `trace` every run that collects none. A name that does not exist ends the stand-in with code 99,
+so that no test passes by a slip.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from dataclasses import dataclass
 FAULTS = {
     # Counters
     "unknown-counter": "[NAME, else the last of the group]: the device does not have it; a warning, exit code 0",
-    "over-full": "the group counts as too large whatever is in it: SIGABRT at the first counted dispatch",
+    "over-full": "[hang]: the group counts as too large: SIGABRT at the first counted dispatch, or a hang instead",
+    "small-block": "BLOCK=N: this block of the device has fewer slots; rocprofv3-avail knows",
     "zero-counters": "[NAME, else all]: every value is 0",
     "missing-counter": "[NAME, else the last of the group]: no rows of it, and no warning",
     "replay-collapse": "[TIMES, else 2]: the rows of every counter are there several times, on one dispatch",
@@ -42,7 +44,8 @@ FAULTS = {
     "unannounced": "files are written, but no line on stderr says so",
     "announced-only": "the line is there, the file is not",
     # How it ends
-    "hang": "it never ends; SIGINT and SIGTERM end it, with half of the records written",
+    "hang": "[collectives]: it never ends; SIGINT and SIGTERM end it, with half of the records written; with "
+    "`collectives` only where one is counted",
     "hang-ignoring-sigint": "as hang, but only SIGTERM ends it",
     "hang-ignoring-all": "only SIGKILL ends it",
     "exit-code": "CODE: the application ends with this code",
@@ -66,6 +69,7 @@ FAULTS = {
     "avail-slow": "SECONDS: rocprofv3-avail takes this long",
     "rocpd-import-error": "rocpd: no module for this interpreter (ImportError)",
     "rocpd-nothing": "rocpd: says that it is done, and has written nothing",
+    "reports-version": "VERSION: rocprofv3 --version names another release than the options are of",
     "version-fails": "rocprofv3 --version: exit code 1",
 }
 
@@ -110,8 +114,8 @@ class Faults:
 def _is_meant(where: str, *, run: int, counters: Collection[str]) -> bool:
     if not where:
         return True
-    if where == "trace":
-        return not counters
+    if where in ("pmc", "trace"):
+        return bool(counters) == (where == "pmc")
     return int(where) == run if where.isdigit() else where in counters
 
 

@@ -16,15 +16,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from standins.application import run_application
+from standins.application import FAULT_VARIABLE, run_application
 from standins.environment import build_environment, is_tracing, resolve_options
-from standins.faults import parse_faults
+from standins.faults import Faults, parse_faults
 from standins.filters import parse_ranks
 from standins.messages import fatal, warn
 from standins.parser import build_parser, split_application
 from standins.passes import Pass, build_passes, is_kernel_replay
 from standins.session import end_process, log_call
-from standins.versions import REPEATED_PMC_IS_PASSES, Release
+from standins.versions import RELEASES, REPEATED_PMC_IS_PASSES, Release
 
 _SUMMARIES = ("stats", "summary", "summary_per_domain", "summary_groups")
 _SAMPLING = ("pc_sampling_unit", "pc_sampling_method", "pc_sampling_interval")
@@ -152,9 +152,11 @@ def _is_profiled_rank(options: argparse.Namespace) -> bool:
 
 
 def _print_version(release: Release) -> int:
-    if "version-fails" in {fault.name for fault in parse_faults(os.environ.get("ROCKTOOLS_STANDIN_FAULT", ""))}:
+    faults = Faults(parse_faults(os.environ.get(FAULT_VARIABLE, "")))
+    if "version-fails" in faults:
         print("error while loading shared libraries: librocprofiler-sdk.so.1", file=sys.stderr)
         return 1
+    release = RELEASES[faults.argument("reports-version", release.sdk)]
     facts = {
         "version": release.sdk,
         "git_revision": release.revision,

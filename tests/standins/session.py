@@ -57,7 +57,7 @@ class Signals:
 
 
 def die_with_parent() -> None:
-    """In a child before it starts its program: SIGKILL for the parent is one for it too, as if both were one process."""
+    """For a child that is about to start its program: whoever kills the parent kills it too, as if they were one."""
     prctl = ctypes.CDLL(None, use_errno=True).prctl
     prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 

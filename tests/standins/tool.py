@@ -6,7 +6,7 @@ Only variables steer it, so whatever the launcher failed to scrub has its effect
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from standins.device import Counter, fits_one_pass, load_counters
@@ -227,7 +227,8 @@ def collect(
         launched = [replace(each, number=each.number + scenario.dispatch_id_offset) for each in launched]
     gated = _gate(config, scenario, launched)
     countable = gated if config.release.number >= REGIONS_GATE_COUNTERS else launched
-    targeted = _target(config, [each for each in countable if is_selected(each.kernel)], faults)
+    selected = [each for each in launched if is_selected(each.kernel)]
+    targeted = _target(config, selected, {each.number for each in countable}, faults)
     counted = _count(config, scenario, faults, known, targeted)
     if "KERNEL" in config.traces:
         rows = [] if "no-kernel" in faults else gated
@@ -282,11 +283,18 @@ def _gate(config: ToolConfig, scenario: Scenario, launched: list[Dispatch]) -> l
     return [each for each in launched if first <= each.round <= last]
 
 
-def _target(config: ToolConfig, selected: list[Dispatch], faults: Faults) -> list[tuple[Dispatch, int, int | None]]:
+def _target(
+    config: ToolConfig, selected: list[Dispatch], countable: Set[int], faults: Faults
+) -> list[tuple[Dispatch, int, int | None]]:
     """Dispatch, number of its group, and its replay pass, for every execution that is counted.
 
-    Executions are numbered for each kernel on each device. With kernel replay every repetition takes a number of its
-    own, so a range of iterations leaves a dispatch with some of its groups.
+    Executions are numbered for each kernel on each device, from the start of the process, whatever regions are
+    selected. With kernel replay every repetition takes a number of its own, so a range of iterations leaves a dispatch
+    with some of its groups.
+
+    Args:
+        selected: executions of the kernels that the filters let through.
+        countable: ids of those inside the selected regions.
     """
     targeted: list[tuple[Dispatch, int, int | None]] = []
     seen: dict[tuple[int, int], int] = {}
@@ -296,7 +304,7 @@ def _target(config: ToolConfig, selected: list[Dispatch], faults: Faults) -> lis
         key = (dispatch.kernel_index, dispatch.agent_index)
         for replay_pass in passes:
             seen[key] = seen.get(key, 0) + 1
-            if config.iterations and seen[key] not in config.iterations:
+            if dispatch.number not in countable or (config.iterations and seen[key] not in config.iterations):
                 continue
             group = replay_pass if config.is_replay else len(targeted) // config.interval % groups_count
             targeted.append((dispatch, group, replay_pass if config.is_replay else None))
@@ -346,6 +354,6 @@ def _build_profile(
             f"Unable to find all counters for agent {_CPUS_COUNT + agent} (gpu-{agent}, {scenario.architecture}) "
             f"in [{', '.join(wanted)}]. Found: [{', '.join(found)}]. Missing: [{', '.join(missing)}]",
         )
-    if "over-full" in faults or not fits_one_pass((n for n in found if not known[n].is_constant), known):
+    if "over-full" in faults or not fits_one_pass(found, known, faults.argument("small-block")):
         raise Aborts(OVER_FULL)
     return tuple(known[name] for name in found)
