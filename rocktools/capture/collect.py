@@ -15,7 +15,7 @@ from typing import Any
 
 from rocktools.capture.environment import redact
 from rocktools.capture.outcome import Outcome, classify
-from rocktools.capture.plan import PLAN_NAME, PLAN_SCHEMA, CapturePlan, PlannedPass
+from rocktools.capture.plan import PLAN_NAME, PLAN_SCHEMA, SPILL_FOLDER, CapturePlan, PlannedPass
 from rocktools.capture.verify import PassFrames, Verification, verify_pass
 from rocktools.correlate.passes import compare_passes, number_executions
 from rocktools.errors import CaptureError, DamagedFile, UsageError
@@ -32,7 +32,6 @@ from rocktools.rundir import (
     write_pass_record,
 )
 
-SPILL_FOLDER = "spill"
 _STDERR_TAIL_CHARACTERS = 20_000
 
 
@@ -171,10 +170,10 @@ def _attempt(
     tell: Callable[[float], None],
 ) -> tuple[ProcessResult, Verification, PassRecord]:
     folder = planned.folder(run, attempt)
-    spill = run / SPILL_FOLDER / f"{planned.name.replace('/', '.')}.{attempt}"
+    spill = planned.spill_folder(run, attempt)
     for needed in (folder, spill, run / LOGS_FOLDER):
         needed.mkdir(parents=True, exist_ok=True)
-    environment = planned.environment.apply(settings.environment) | {"ROCPROF_TMPDIR": str(spill)}
+    environment = {**planned.environment.apply(settings.environment), **planned.variables(run, attempt)}
     stderr_path = _log_path(run, planned, attempt, "stderr")
     argv = planned.argv(plan.tool, folder)
     request = ProcessRequest(
@@ -205,7 +204,7 @@ def _attempt(
         attempt=attempt,
         folder=folder.relative_to(run).as_posix(),
         argv=tuple(argv),
-        environment_added=redact({**planned.environment.added, "ROCPROF_TMPDIR": str(spill)}),
+        environment_added=redact(planned.variables(run, attempt)),
         environment_removed=planned.environment.removed,
         started_utc=result.started_utc,
         duration_s=result.duration_s,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 # rocprofv3 turns a flag on if either its option or an inherited variable says so: whatever is inherited must go.
 _SCRUBBED = re.compile(r"ROCPROF_\w*|ROCPROFV3_\w*|ROCPROFILER_\w*|ROCP_\w*|ROCTX_\w*|KOKKOS_TOOLS_LIBS|HSA_TOOLS_LIB")
@@ -39,18 +38,15 @@ class EnvironmentDelta:
         return {**kept, **self.added}
 
 
-def profiling_delta(
-    inherited: Mapping[str, str], *, spill_folder: Path, added: Mapping[str, str] | None = None
-) -> EnvironmentDelta:
+def profiling_delta(inherited: Mapping[str, str], *, added: Mapping[str, str] | None = None) -> EnvironmentDelta:
     """What a process under rocprofv3 gets.
 
     Args:
         inherited: our own environment.
-        spill_folder: where the tool may put its temporary files; by default that is the job's working directory.
         added: further variables, such as XLA_FLAGS.
     """
     removed = tuple(sorted(name for name in inherited if is_scrubbed(name)))
-    return EnvironmentDelta(added={"ROCPROF_TMPDIR": str(spill_folder), **(added or {})}, removed=removed)
+    return EnvironmentDelta(added=dict(added or {}), removed=removed)
 
 
 def is_scrubbed(name: str) -> bool:

@@ -16,6 +16,7 @@ from rocktools.rundir import PMC_FOLDER, TRACE_FOLDER
 
 PLAN_SCHEMA = "rocktools.plan/1"
 PLAN_NAME = "plan.json"
+SPILL_FOLDER = "spill"
 # Stands for the run directory in command lines of a plan, whose run may not exist yet.
 RUN_PLACE = Path("RUN")
 
@@ -43,6 +44,14 @@ class PlannedPass:
     def folder(self, run: Path, attempt: int) -> Path:
         """Where an attempt leaves its databases; each attempt has a folder of its own."""
         return run / self.name if attempt == 1 else run / self.name / f"attempt_{attempt}"
+
+    def spill_folder(self, run: Path, attempt: int) -> Path:
+        """Where the tool puts the temporary files of an attempt; by default that would be the job's own folder."""
+        return run / SPILL_FOLDER / f"{self.name.replace('/', '.')}.{attempt}"
+
+    def variables(self, run: Path, attempt: int) -> dict[str, str]:
+        """The variables that are set for an attempt."""
+        return {**self.environment.added, "ROCPROF_TMPDIR": str(self.spill_folder(run, attempt))}
 
     def argv(self, tool: ProfilerTool, folder: Path) -> list[str]:
         """The command line of an attempt.
@@ -79,7 +88,7 @@ class CapturePlan:
                 {
                     "name": planned.name,
                     "argv": planned.argv(self.tool, planned.folder(RUN_PLACE, 1)),
-                    "environment_added": redact(planned.environment.added),
+                    "environment_added": redact(planned.variables(RUN_PLACE, 1)),
                     "counters": list(planned.expectation.counters),
                 }
                 for planned in self.passes
@@ -194,7 +203,7 @@ def render_plan(plan: CapturePlan, run: Path, inherited: Mapping[str, str]) -> s
     for number, planned in enumerate(plan.passes, start=1):
         folder = planned.folder(run, 1)
         unset = [f"-u {name}" for name in planned.environment.removed if name in inherited]
-        added = [f"{name}={shlex.quote(value)}" for name, value in sorted(redact(planned.environment.added).items())]
+        added = [f"{name}={shlex.quote(value)}" for name, value in sorted(redact(planned.variables(run, 1)).items())]
         command = shlex.join(planned.argv(plan.tool, folder))
         lines.append(f"# pass {number} of {len(plan.passes)}: {planned.name}")
         lines.append(" ".join(["env", *unset, *added, command]))

@@ -88,10 +88,13 @@ def check_all(
         check_performance_level(facts, job),
         check_disk(facts),
         check_rocm(facts),
-        check_inherited(environment),
-        check_jax(environment, job),
-        check_application(job, tool),
+        *check_job(tool, environment, job),
     )
+
+
+def check_job(tool: ProfilerTool | None, environment: Mapping[str, str], job: Job) -> tuple[Check, ...]:
+    """The checks that do not depend on this machine."""
+    return (check_inherited(environment), check_jax(environment, job), check_application(job, tool))
 
 
 def check_tool(tool: ProfilerTool | None, problem: Finding | None) -> Check:

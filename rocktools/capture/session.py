@@ -13,6 +13,7 @@ from rocktools.capture.preflight import Job
 from rocktools.capture.survey import Survey, take_survey
 from rocktools.capture.versions import ProfilerTool, SdkVersion
 from rocktools.capture.xla_flags import (
+    COMMAND_BUFFER,
     attribution_environment,
     merge_xla_flags,
     parse_xla_flags,
@@ -20,8 +21,6 @@ from rocktools.capture.xla_flags import (
 )
 from rocktools.findings import Finding
 from rocktools.rundir import HLO_FOLDER
-
-COMMAND_BUFFER_FLAG = "--xla_gpu_enable_command_buffer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +126,7 @@ def begin_session(options: SessionOptions, job: Job) -> Session:
     )
     is_elsewhere = options.assumed_version is not None
     tool = survey.require_tool(ignores_faults=options.ignores_faults or is_elsewhere)
-    environment = profiling_delta(options.environment, spill_folder=options.run.absolute() / "spill", added=added)
+    environment = profiling_delta(options.environment, added=added)
     return Session(options=options, survey=survey, tool=tool, environment=environment)
 
 
@@ -135,17 +134,15 @@ def job_variables(options: SessionOptions, job: Job, seen: Mapping[str, str]) ->
     """What keeps the kernels of a JAX job attributable.
 
     No command buffers, unless they are to be kept: their kernels carry no HLO name, and intercepting graphs crashes
-    some versions. For a trace also the dump of the compiled programs; a program that comes out of the compilation cache is
+    some versions. For a trace also the dump of the compiled programs; a program out of the compilation cache is
     not dumped, so the cache is off for that pass.
     """
-    wanted: dict[str, str | None] = {} if options.keeps_command_buffers else {COMMAND_BUFFER_FLAG: ""}
+    wanted: dict[str, str | None] = {} if options.keeps_command_buffers else {COMMAND_BUFFER: ""}
     if not options.dumps_hlo or job.counts:
         return {"XLA_FLAGS": merge_xla_flags(seen.get("XLA_FLAGS"), wanted)} if wanted else {}
     variables = attribution_environment(seen, options.run.absolute() / HLO_FOLDER)
     if options.keeps_command_buffers:
-        kept = [flag for flag in parse_xla_flags(variables["XLA_FLAGS"]).flags if flag.name != COMMAND_BUFFER_FLAG[2:]]
-        own = [
-            flag for flag in parse_xla_flags(seen.get("XLA_FLAGS", "")).flags if flag.name == COMMAND_BUFFER_FLAG[2:]
-        ]
+        kept = [flag for flag in parse_xla_flags(variables["XLA_FLAGS"]).flags if flag.name != COMMAND_BUFFER]
+        own = [flag for flag in parse_xla_flags(seen.get("XLA_FLAGS", "")).flags if flag.name == COMMAND_BUFFER]
         variables["XLA_FLAGS"] = render_xla_flags([*own, *kept])
     return variables

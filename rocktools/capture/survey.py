@@ -12,7 +12,7 @@ from typing import Any
 from rocktools import __version__
 from rocktools.capture.environment import recorded_environment
 from rocktools.capture.host import HostFacts, ask_tool, find_rocm_roots, find_tool, probe_host
-from rocktools.capture.preflight import Check, Job, all_findings, check_all
+from rocktools.capture.preflight import Check, Job, all_findings, check_all, check_job
 from rocktools.capture.versions import ProfilerTool, SdkVersion
 from rocktools.errors import CaptureError, PreflightFailed
 from rocktools.findings import Finding, Severity, has_fault
@@ -128,7 +128,9 @@ def take_survey(
         tool=tool,
         avail=_find_avail(executable),
         host=host,
-        checks=check_all(host, tool, problem, environment, job),
+        checks=check_job(tool, environment, job)
+        if assumed_version is not None
+        else check_all(host, tool, problem, environment, job),
         packages=find_packages(prefix),
     )
 

@@ -79,7 +79,8 @@ def command(
         if sort == "duration":
             listed = listed.sort_values(["duration_ns", "dispatch_id"], ascending=[False, True], kind="stable")
         if output.table_format is TableFormat.TABLE:
-            listed = listed[[name for name in (_SHOWN_COUNTED if counted else _SHOWN) if listed[name].notna().any()]]
+            shown = _SHOWN_COUNTED if counted else _SHOWN
+            listed = listed[[name for name in shown if listed.empty or listed[name].notna().any()]]
         kind = "counter passes" if counted else "traces"
         title = f"dispatches: {count_noun(len(rows), 'dispatch')} in {kind}, {len(listed):,} selected"
         table = table_from_spec(

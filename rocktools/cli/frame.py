@@ -33,7 +33,7 @@ def command(name: str, paths: tuple[str, ...], columns: str | None, output: Tabl
         near = nearest_names(wanted, SPECS) or list(SPECS)
         raise UsageError("unknown-frame", f"there is no frame {name!r}", hint=f"frames: {', '.join(near)}")
     spec = SPECS[wanted]
-    selected = spec.select(columns.split(",") if columns else None)
+    selected = spec.select([column.strip() for column in columns.split(",")] if columns else None)
     with Workspace.open(paths) as workspace:
         frame = workspace.frame(wanted)[list(selected)]
         title = f"{wanted}: {count_noun(len(frame), 'row')}"

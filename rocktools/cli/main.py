@@ -24,6 +24,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "kernels": ("rocktools.cli.kernels", "Which kernels took the time."),
     "dispatches": ("rocktools.cli.dispatches", "Every kernel execution, one row each."),
     "frame": ("rocktools.cli.frame", "Any frame of the readers, whole or by column."),
+    "counters": ("rocktools.cli.counters", "Which hardware counters there are, and how many runs they take."),
+    "doctor": ("rocktools.cli.doctor", "What would make a capture on this machine fail or mislead."),
+    "trace": ("rocktools.cli.trace", "Trace a job under rocprofv3, checked before and after."),
+    "pmc": ("rocktools.cli.pmc", "Count hardware events of chosen kernels, in as few passes as fit."),
     "rocpd": ("rocktools.cli.rocpd", "Recover a rocpd file that was cut off, or scrub one to share."),
     "demo": ("rocktools.cli.demo", "Make a simulated run to try everything on."),
 }

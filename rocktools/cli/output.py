@@ -149,10 +149,12 @@ def new_file(path: Path) -> Iterator[Path]:
     """A temporary path beside `path` to write to; it becomes `path` at the end, and is removed if anything fails.
 
     Raises:
-        UsageError: `path` is there already or cannot be made.
+        UsageError: `path` is there already (a device or pipe, which would be replaced, included) or cannot be made.
         RocktoolsError: writing failed (disk full, ...).
     """
     require_new_path(path)
+    if _is_device(path):
+        raise UsageError("output-is-device", "the output must be a file, but is a device or pipe", where=str(path))
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         with _failure_told(str(path)):

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from rocktools.cli.output import new_file
+from rocktools.cli.output import emit_findings, new_file
 
 if TYPE_CHECKING:
-    from rocktools.sources.rocpd.repair import TableCopy
+    from rocktools.sources.rocpd.repair import DatabaseCopy
 
 _source = click.argument("source", metavar="FILE", type=click.Path(path_type=Path))
 _target = click.option(
@@ -43,11 +42,8 @@ def recover(source: Path, target: Path) -> int:
     from rocktools.sources.rocpd.repair import recover_database
 
     with new_file(target) as partial:
-        copies = recover_database(source, partial)
-    _report(copies, target)
-    damaged = [copy for copy in copies if not copy.is_complete]
-    for copy in damaged:
-        click.echo(f"rows were lost from {copy.table}: {copy.rows_count:,} are left", err=True)
+        copy = recover_database(source, partial)
+    _report(copy, target)
     return 0
 
 
@@ -57,8 +53,8 @@ def recover(source: Path, target: Path) -> int:
 @click.option(
     "--identity",
     is_flag=True,
-    help="Also take out host names, machine ids, command lines, file paths, the tool's configuration, and text "
-    "arguments of API calls.",
+    help="Also take out host names, machine ids, command lines, file paths, call stacks, the tool's configuration, and "
+    "text arguments of API calls.",
 )
 def scrub(source: Path, target: Path, identity: bool) -> int:
     """Copy FILE without the environment of the job.
@@ -69,11 +65,12 @@ def scrub(source: Path, target: Path, identity: bool) -> int:
     from rocktools.sources.rocpd.repair import scrub_database
 
     with new_file(target) as partial:
-        copies = scrub_database(source, partial, hides_identity=identity)
-    _report(copies, target)
+        copy = scrub_database(source, partial, hides_identity=identity)
+    _report(copy, target)
     return 0
 
 
-def _report(copies: Sequence[TableCopy], target: Path) -> None:
-    rows = sum(copy.rows_count for copy in copies)
-    click.echo(f"{target}: {rows:,} rows in {len(copies)} tables")
+def _report(copy: DatabaseCopy, target: Path) -> None:
+    tables_count = sum(table.is_complete or table.rows_count > 0 for table in copy.tables)
+    click.echo(f"{target}: {copy.rows_count:,} rows in {tables_count} tables")
+    emit_findings(copy.findings, at_most=len(copy.findings))
