@@ -52,6 +52,12 @@ class _Plan:
     def log(self, level: str, source: str, text: str) -> None:
         log(self.config.environment, level, source, text)
 
+    def say_last_words(self, error: Aborts) -> None:
+        if error.is_exception:
+            print(error, file=sys.stderr, flush=True)
+        else:
+            self.log("fatal", "tool.cpp:1583", str(error))
+
 
 def run_application(
     command: Sequence[str], environment: dict[str, str], release: Release, *, earlier_runs: int, is_exec: bool
@@ -132,10 +138,7 @@ def _run_profiled(plan: _Plan, child: subprocess.Popen[bytes], signals: Signals)
     except Aborts as error:
         wait_at_most(child, plan.scenario.seconds_before_first_dispatch)
         kill_child(child)
-        if error.is_exception:
-            print(error, file=sys.stderr, flush=True)
-        else:
-            plan.log("fatal", "tool.cpp:1583", str(error))
+        plan.say_last_words(error)
         if plan.faults.argument("over-full") == "hang":
             signals.hang(signal.SIGTERM)
             return -signal.SIGTERM
@@ -152,7 +155,11 @@ def _run_profiled(plan: _Plan, child: subprocess.Popen[bytes], signals: Signals)
         return status
     if "slow-finalise" in plan.faults:
         time.sleep(float(plan.faults.argument("slow-finalise", "1")))
-    _write_all(plan, [each.first_half() if is_cut else each for each in records])
+    try:
+        _write_all(plan, [each.first_half() if is_cut else each for each in records])
+    except Aborts as error:
+        plan.say_last_words(error)
+        return -signal.SIGABRT
     if "hot-journal" in plan.faults:
         return -signal.SIGKILL
     if "stale-spill" not in plan.faults:

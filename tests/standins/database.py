@@ -20,7 +20,7 @@ import numpy as np
 from rocktools.demo.rocpd_file import WriterOptions
 from rocktools.demo.rocpd_writer import RocpdWriter
 from standins.timeline import Dispatch, dispatch_values
-from standins.tool import Records, Run
+from standins.tool import Aborts, Records, Run
 
 _CPUS_COUNT = 2
 _NAMES = {"gfx942": "AMD Instinct MI300X", "gfx950": "AMD Instinct MI355X"}
@@ -220,6 +220,9 @@ class _DatabaseRows:
         if "replay-collapse" in self._run.faults:
             times = int(self._run.faults.argument("replay-collapse", "2"))
         for each in self._records.counted:
+            if each.dispatch.number not in events:
+                # A region or period gated the trace and not the counters, and the writer looks each one up.
+                raise Aborts("terminate called after throwing an instance of 'std::out_of_range'", is_exception=True)
             for counter in each.counters:
                 values = dispatch_values(counter, each.dispatch, self._run.scenario, self._run.faults) * times
                 self._writer.file.insert_many(
