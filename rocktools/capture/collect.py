@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rocktools.capture.environment import redact
+from rocktools.capture.known_texts import read_tail
 from rocktools.capture.outcome import Outcome, classify
 from rocktools.capture.plan import PLAN_NAME, PLAN_SCHEMA, SPILL_FOLDER, CapturePlan, PlannedPass
 from rocktools.capture.verify import PassFrames, Verification, verify_pass
@@ -31,8 +32,6 @@ from rocktools.rundir import (
     write_manifest,
     write_pass_record,
 )
-
-_STDERR_TAIL_CHARACTERS = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +193,7 @@ def _attempt(
         stderr_path=stderr_path,
         spill_folder=spill,
     )
-    outcome, sentence = classify(result, _tail(stderr_path))
+    outcome, sentence = classify(result, read_tail(stderr_path))
     findings = [*_outcome_findings(outcome, sentence, stderr_path), *verification.findings]
     if result.survivors_killed_count:
         findings.append(_survivors(result, stderr_path))
@@ -243,16 +242,6 @@ def _survivors(result: ProcessResult, stderr_path: Path) -> Finding:
         numbers={"processes_count": result.survivors_killed_count},
         advice="what they had not written is lost; let the job wait for its workers",
     )
-
-
-def _tail(path: Path) -> str:
-    try:
-        with path.open("rb") as stream:
-            stream.seek(0, 2)
-            stream.seek(max(0, stream.tell() - _STDERR_TAIL_CHARACTERS))
-            return stream.read().decode("utf-8", errors="replace")
-    except OSError:
-        return ""
 
 
 def _finding_fields(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,9 +1,7 @@
 """What the user calls a kernel -> a regular expression that every rocprofv3 understands in the same way.
 
-rocprofv3 searches its expression in the demangled name without `.kd`. Up to ROCm 7.0 the engine is C++ `std::regex`,
-from 7.1 on a home-made one that takes what it does not know for literal text, in silence. Only what both know and agree
-on is let through: literals, `.`, `^`, `$`, groups, `|`, classes, the six escapes for digits, words and spaces, and the
-quantifiers `* + ? {m,n}` with their lazy forms.
+rocprofv3 searches its expression in the demangled name without `.kd`, byte by byte. What of a regular expression can be
+relied on is in rocktools.capture.portable_regex.
 """
 
 from __future__ import annotations
@@ -12,20 +10,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rocktools.capture.portable_regex import require_portable_regex
 from rocktools.errors import UsageError
 
 # Kernels that wait for another rank: a counter pass runs one kernel at a time per device, and they would never end.
 COLLECTIVE_KERNELS = "nccl|rccl|mscclpp"
-
-_CLASS_ESCAPES = frozenset("dDwWsS")
-_QUANTIFIER = re.compile(r"\{\d+(,\d*)?\}")
-_UNSUPPORTED_GROUP = {
-    "(?:": "non-capturing groups",
-    "(?=": "lookahead",
-    "(?!": "lookahead",
-    "(?<": "lookbehind and named groups",
-    "(?P": "named groups",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,9 +33,9 @@ class KernelFilter:
 
     def matches(self, kernel_name: str) -> bool:
         """Whether a kernel of this clean name is counted."""
-        if self.exclude is not None and re.search(self.exclude, kernel_name):
+        if self.exclude is not None and _is_found(self.exclude, kernel_name):
             return False
-        return re.search(self.include, kernel_name) is not None
+        return _is_found(self.include, kernel_name)
 
 
 def filter_names(names: Sequence[str], *, exclude: str | None = COLLECTIVE_KERNELS) -> KernelFilter:
@@ -57,8 +46,8 @@ def filter_names(names: Sequence[str], *, exclude: str | None = COLLECTIVE_KERNE
     """
     if not names or not all(names):
         raise UsageError("kernel-name-empty", "a kernel's name cannot be empty")
-    escaped = [re.escape(name) for name in names]
-    include = f"^{escaped[0]}$" if len(escaped) == 1 else f"^({'|'.join(escaped)})$"
+    # The alternatives stand at the top, each with its anchors: in `^(f|f_1)$` the home-made engine would never find f_1.
+    include = "|".join(f"^{re.escape(name)}$" for name in dict.fromkeys(names))
     return _checked(include, exclude, meaning=f"kernels named {', '.join(names)}", names=names)
 
 
@@ -77,7 +66,7 @@ def filter_regex(regex: str, *, exclude: str | None = COLLECTIVE_KERNELS) -> Ker
     """Kernels that match an expression of the user's, somewhere in the name.
 
     Raises:
-        UsageError: the expression is not one that both engines understand; the reason is named.
+        UsageError: the expression is not one that all engines understand; the reason is named.
     """
     require_portable_regex(regex)
     return _checked(regex, exclude, meaning=f"kernels that match /{regex}/", names=[])
@@ -86,7 +75,7 @@ def filter_regex(regex: str, *, exclude: str | None = COLLECTIVE_KERNELS) -> Ker
 def _checked(include: str, exclude: str | None, *, meaning: str, names: Sequence[str]) -> KernelFilter:
     if exclude is not None:
         require_portable_regex(exclude)
-        excluded = [name for name in names if re.search(exclude, name)]
+        excluded = [name for name in names if _is_found(exclude, name)]
         if excluded:
             raise UsageError(
                 "kernel-is-excluded",
@@ -97,105 +86,7 @@ def _checked(include: str, exclude: str | None, *, meaning: str, names: Sequence
     return KernelFilter(include=include, exclude=exclude, meaning=meaning)
 
 
-def require_portable_regex(regex: str) -> None:
-    """Let through what both engines understand.
-
-    Raises:
-        UsageError: something in it only one of them knows; what and where is named.
-    """
-    position = depth = 0
-    can_repeat = False
-    while position < len(regex):
-        character = regex[position]
-        if character == "\\":
-            _check_escape(regex, position)
-            position, can_repeat = position + 2, True
-        elif character == "[":
-            position, can_repeat = _class_end(regex, position), True
-        elif character == "(":
-            _check_group(regex, position)
-            depth, position, can_repeat = depth + 1, position + 1, False
-        elif character == ")":
-            depth, position, can_repeat = depth - 1, position + 1, True
-            if depth < 0:
-                raise _refused(regex, position - 1, "a closing parenthesis without an opening one")
-        elif character in "*+?{":
-            if not can_repeat:
-                raise _refused(regex, position, f"nothing to repeat before {character!r}")
-            position, can_repeat = _quantifier_end(regex, position), False
-        elif character in "]}":
-            raise _refused(regex, position, f"an unescaped {character!r}")
-        else:
-            can_repeat = character not in "|^"
-            position += 1
-    if depth:
-        raise _refused(regex, len(regex), "an opening parenthesis without a closing one")
-    if not regex:
-        raise UsageError("bad-kernel-regex", "an empty expression would match every kernel")
-    try:
-        re.compile(regex)
-    except re.error as error:
-        raise UsageError("bad-kernel-regex", f"{regex!r} is not a regular expression: {error}") from error
-
-
-def _check_escape(regex: str, position: int) -> None:
-    following = regex[position + 1 : position + 2]
-    if not following:
-        raise _refused(regex, position, "a backslash at the end")
-    if following.isalnum() and following not in _CLASS_ESCAPES:
-        what = "a back-reference" if following.isdigit() else f"the escape \\{following}"
-        raise _refused(regex, position, what)
-
-
-def _check_group(regex: str, position: int) -> None:
-    if regex[position + 1 : position + 2] == "?":
-        opening = regex[position : position + 3]
-        raise _refused(regex, position, _UNSUPPORTED_GROUP.get(opening, f"{opening!r} (inline flags or extensions)"))
-
-
-def _class_end(regex: str, start: int) -> int:
-    position = start + 1
-    if regex[position : position + 1] == "^":
-        position += 1
-    first = position
-    while position < len(regex):
-        character = regex[position]
-        if character == "]" and position > first:
-            return position + 1
-        if character == "[" and regex[position + 1 : position + 2] in (":", ".", "="):
-            raise _refused(regex, position, "named character classes")
-        if character == "]":
-            raise _refused(regex, position, "an empty character class")
-        if character == "\\":
-            _check_escape(regex, position)
-            position += 1
-        position += 1
-    raise _refused(regex, start, "a character class that is not closed")
-
-
-def _quantifier_end(regex: str, position: int) -> int:
-    if regex[position] == "{":
-        match = _QUANTIFIER.match(regex, position)
-        if match is None:
-            raise _refused(regex, position, "an unescaped '{' that is no {m,n}")
-        position = match.end()
-    else:
-        position += 1
-    following = regex[position : position + 1]
-    if following == "+":
-        raise _refused(regex, position, "a possessive quantifier")
-    if following == "?":  # the lazy form
-        position += 1
-    if regex[position : position + 1] in ("*", "+", "?", "{"):
-        raise _refused(regex, position, "a quantifier of a quantifier")
-    return position
-
-
-def _refused(regex: str, position: int, what: str) -> UsageError:
-    return UsageError(
-        "bad-kernel-regex",
-        f"{what} at position {position + 1} of {regex!r}: not every rocprofv3 understands it, and some take it for "
-        "literal text without a word",
-        hint="write it with literals, . ^ $ ( ) | [ ] \\d \\w \\s * + ? {m,n}; or name kernels with --kernel or "
-        "--kernel-prefix",
-    )
+def _is_found(regex: str, name: str) -> bool:
+    """As the tool searches: in bytes, where `\\w` is ASCII and `.` is one byte."""
+    pattern, text = (part.encode("utf-8", "surrogateescape") for part in (regex, name))
+    return re.search(pattern, text) is not None

@@ -10,7 +10,7 @@ import pandas as pd
 
 from rocktools.capture import expectations
 from rocktools.capture.expectations import Expectation
-from rocktools.capture.known_texts import opened_files, scan_stderr_file
+from rocktools.capture.known_texts import opened_files_in_file, scan_stderr_file
 from rocktools.errors import InputError
 from rocktools.findings import Finding, Severity, has_fault
 from rocktools.frames import AGENTS, COUNTED_DISPATCHES, COUNTER_VALUES, PROCESSES
@@ -70,9 +70,10 @@ def verify_pass(
     # Kernel replay is read from JSON: the rocpd databases of its first releases add its passes up.
     pattern = "*_results.json" if expectation.kind == "replay" else "*.db"
     found = sorted(path for path in folder.rglob(pattern) if "attempt_" not in str(path.relative_to(folder)))
-    stderr_text = stderr_path.read_text(encoding="utf-8", errors="replace") if stderr_path.is_file() else ""
-    findings = [*scan_stderr_file(stderr_path)] if stderr_path.is_file() else []
-    findings += expectations.check_files(opened_files(stderr_text), found, folder, expectation)
+    has_log = stderr_path.is_file()
+    findings = [*scan_stderr_file(stderr_path)] if has_log else []
+    announced = opened_files_in_file(stderr_path) if has_log else []
+    findings += expectations.check_files(announced, found, folder, expectation)
     findings += expectations.check_spill(spill_folder, sorted(spill_folder.glob(_SPILL_PATTERN)))
     if expectation.kind == "replay":
         records, frames = _read_replay(run, found, label, findings)

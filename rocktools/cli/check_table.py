@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import pandas as pd
-
 from rocktools.evidence import Evidence
-from rocktools.render.table import ColumnKind, Table, table_column
 
 if TYPE_CHECKING:
     from rocktools.capture.preflight import Check
+    from rocktools.render.table import Table
     from rocktools.rundir import PassRecord
 
 
 def checks_table(checks: Sequence[Check]) -> Table:
     """One row for each check."""
+    import pandas as pd
+
+    from rocktools.render.table import Table, table_column
+
     columns = (
         table_column("check", "what was looked at", evidence=Evidence.MEASURED, dtype="object"),
         table_column("state", "good, or the heaviest finding", evidence=Evidence.MEASURED, dtype="object"),
@@ -34,6 +36,10 @@ def checks_table(checks: Sequence[Check]) -> Table:
 
 def records_table(records: Sequence[PassRecord]) -> Table:
     """One row for each attempt at a pass."""
+    import pandas as pd
+
+    from rocktools.render.table import ColumnKind, Table, table_column
+
     measured = Evidence.MEASURED
     columns = (
         table_column("pass", "name of the pass", evidence=measured, dtype="object"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -13,8 +12,6 @@ from rocktools.errors import UsageError
 if TYPE_CHECKING:
     from rocktools.capture.kernel_filter import KernelFilter
     from rocktools.capture.session import SessionOptions
-
-_DEFAULT_ARCH = "gfx950"
 
 
 @click.command("pmc")
@@ -69,53 +66,24 @@ def command(
 
         rocktools pmc --kernel loop_fusion_3 --iterations 10-10 --counters SQ_WAVES,TCC_HIT_sum -- python replay.py
     """
-    from rocktools.capture import plan
-    from rocktools.capture.groups import confirm_groups
+    from rocktools.capture.counting import CountingRequest, plan_counting
     from rocktools.capture.iterations import parse_iterations
-    from rocktools.capture.preflight import Job
-    from rocktools.capture.rocprofv3 import PmcOptions
-    from rocktools.capture.session import begin_session
-    from rocktools.counters.catalog import load_catalog
-    from rocktools.counters.packing import pack_counters
-    from rocktools.counters.requests import parse_request
 
-    kernels = _kernel_filter(names, prefix, regex, exclude)
-    ranges = None if iterations is None else parse_iterations(iterations)
-    if passes_in_process and ranges is not None:
-        raise UsageError(
-            "iterations-with-replay",
-            "in-process replay counts its own passes as iterations, so a range would choose the wrong ones",
-            hint="let the script run the kernel as often as wanted, or leave --passes-in-process out",
-        )
-    job = Job(
+    request = CountingRequest(
         application=application,
-        counts=True,
+        kernels=_kernel_filter(names, prefix, regex, exclude),
+        names=names,
+        iterations=None if iterations is None else parse_iterations(iterations),
+        counters=counters,
+        metrics=metrics,
+        label=label,
+        architecture=arch,
+        device=device,
         selects_regions=selected_regions,
-        excludes_collectives=kernels.exclude is not None,
         replays_kernels=passes_in_process,
     )
-    session = begin_session(replace(session_options, dumps_hlo=False), job)
-    known = {gpu.arch for gpu in session.survey.host.gpus}
-    catalog = load_catalog(arch or (sorted(known)[0] if known else _DEFAULT_ARCH))
-    packing = pack_counters(catalog, parse_request(catalog, counters=counters, metrics=metrics))
-    groups = confirm_groups(
-        [packed.counters for packed in packing.passes],
-        avail=session.survey.avail,
-        device=device,
-        environment=session.options.environment,
-    )
-    build = plan.plan_replay if passes_in_process else plan.plan_pmc
-    passes = build(
-        groups.groups,
-        PmcOptions(counters=(), kernels=kernels, iterations=ranges, has_selected_regions=selected_regions),
-        names=names,
-        label=label,
-        application=application,
-        environment=session.environment,
-        facts={"groups_confirmed_by": groups.confirmed_by, "architecture": catalog.architecture},
-    )
-    findings = (*packing.findings, *groups.findings)
-    return finish_capture(session, session.plan(passes), dry_run=dry_run, findings=findings)
+    planned = plan_counting(session_options, request)
+    return finish_capture(planned.session, planned.plan, dry_run=dry_run, findings=planned.findings)
 
 
 def _kernel_filter(names: tuple[str, ...], prefix: str | None, regex: str | None, exclude: str | None) -> KernelFilter:

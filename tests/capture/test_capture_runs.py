@@ -1,0 +1,279 @@
+"""Whole captures through the command line, against the stand-ins: what is run, what is believed, what is kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from standins.install import APP, FAULT, SCENARIO, STATE, install_standins
+
+from rocktools.cli.main import main
+from rocktools.rundir import read_manifest, read_pass_records
+
+JOB = ["--", sys.executable, str(APP)]
+COUNTERS = "SQ_WAVES,GRBM_GUI_ACTIVE"
+# Seven counters of TCC, of which four fit at once.
+TWO_GROUPS = "SQ_WAVES,TCC_HIT_sum,TCC_MISS_sum,TCC_EA0_RDREQ_sum,TCC_EA0_WRREQ_sum,TCC_REQ_sum,TCC_READ_sum"
+
+
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return install_standins(tmp_path_factory.mktemp("rocm") / "bin", version="1.3.2")
+
+
+@pytest.fixture(autouse=True)
+def machine(tools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A working directory of its own, and the stand-ins first in PATH."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{tools}{os.pathsep}{os.environ['PATH']}")
+    (tmp_path / "state").mkdir()
+    monkeypatch.setenv(STATE, str(tmp_path / "state"))
+    for name in (FAULT, SCENARIO, "XLA_FLAGS"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def trace(*options: str) -> int:
+    return main(["trace", "--force", "-o", "run", *options, *JOB])
+
+
+def pmc(*options: str, counters: str = COUNTERS) -> int:
+    chosen = ["--kernel", "loop_fusion_3", "--iterations", "3-4", "--counters", counters]
+    return main(["pmc", "--force", "-o", "run", *chosen, *options, *JOB])
+
+
+def rules(name: str | None = None) -> set[str]:
+    """Rules of the findings in the records of a pass, or of all passes."""
+    records = [record for record in read_pass_records(Path("run")) if name in (None, record.name)]
+    return {str(finding["rule"]) for record in records for finding in record.findings}
+
+
+def listing(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_a_trace_that_holds_dispatches_is_verified() -> None:
+    assert trace() == 0
+    (record,) = read_pass_records(Path("run"))
+    assert record.is_verified
+    assert [database.dispatches_count for database in record.databases] == [48]
+
+
+def test_the_manifest_says_what_ran_and_on_what() -> None:
+    trace()
+    manifest = read_manifest(Path("run"))
+    assert manifest.facts["tool"]["version"] == "1.3.2"
+    assert manifest.passes[0].argv[1:3] == ("--runtime-trace", "--rccl-trace")
+    assert set(manifest.files) == {database.path for database in manifest.passes[0].databases}
+    assert manifest.facts["host"]["hostname"]
+
+
+def test_secrets_of_the_environment_are_in_no_file_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_API_TOKEN", "hunter2-secret")
+    monkeypatch.setenv("NCCL_AUTH_TOKEN", "hunter3-secret")
+    trace("--env", "WANDB_API_KEY=hunter4-secret")
+    ours = list(Path("run").rglob("*.json"))
+    assert ours
+    assert not [path for path in ours if b"hunter" in path.read_bytes()]
+
+
+def test_the_job_gets_its_variables_and_none_of_another_profiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROCPROF_KERNEL_TRACE", "1")
+    monkeypatch.setenv("ROCPROFILER_METRICS_PATH", "/elsewhere")
+    seen = Path("seen.json")
+    code = main(["trace", "--force", "-o", "run", "--env", "STEPS=3", *JOB, "--record", str(seen)])
+    assert code == 0
+    environment = json.loads(seen.read_text())["environment"]
+    assert environment["STEPS"] == "3"
+    assert "--xla_gpu_enable_command_buffer= " in environment["XLA_FLAGS"] + " "
+    assert "ROCPROFILER_METRICS_PATH" not in environment
+    assert environment["ROCPROF_TMPDIR"].endswith("run/spill/trace.1")
+
+
+def test_counters_that_do_not_fit_together_are_two_passes_of_the_same_executions() -> None:
+    assert pmc(counters=TWO_GROUPS) == 0
+    records = read_pass_records(Path("run"))
+    assert [record.name for record in records] == ["pmc/counters_1", "pmc/counters_2"]
+    assert {record.facts["groups_confirmed_by"] for record in records} == {"rocprofv3-avail pmc-check"}
+    asked = {counter for record in records for counter in record.facts["counters"]}
+    assert asked == set(TWO_GROUPS.split(","))
+
+
+def test_without_avail_the_table_alone_speaks_for_the_groups(
+    tools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = install_standins(tmp_path / "other" / "bin", version="1.3.2")
+    (alone / "rocprofv3-avail").unlink()
+    monkeypatch.setenv("PATH", f"{alone}{os.pathsep}{os.environ['PATH']}")
+    assert pmc() == 0
+    assert read_pass_records(Path("run"))[0].facts["groups_confirmed_by"] == "table"
+
+
+def test_a_group_that_the_tool_refuses_is_split(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(FAULT, "small-block:TCC=2")
+    assert pmc(counters="TCC_HIT_sum,TCC_EA0_RDREQ_sum,TCC_EA0_WRREQ_sum,TCC_READ_sum") == 0
+    assert "group-refused-by-tool" in capsys.readouterr().err
+    assert len(read_pass_records(Path("run"))) == 2
+
+
+def test_a_dry_run_starts_nothing_and_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["trace", "--force", "--dry-run", "-o", "run", *JOB])
+    assert not Path("run").exists()
+    assert shlex.join([sys.executable, str(APP)]) in capsys.readouterr().out
+
+
+def test_what_a_dry_run_prints_is_what_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    pmc("--dry-run", counters=TWO_GROUPS)
+    printed = [shlex.split(line) for line in capsys.readouterr().out.splitlines() if not line.startswith("#")]
+    pmc(counters=TWO_GROUPS)
+    for words, record in zip(printed, read_pass_records(Path("run")), strict=True):
+        command = words[next(at for at, word in enumerate(words) if word.endswith("rocprofv3")) :]
+        assert tuple(command) == record.argv
+        assert set(words) >= {f"{name}={value}" for name, value in record.environment_added.items()}
+
+
+def test_an_existing_folder_is_never_written_to(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("run").mkdir()
+    Path("run/mine.txt").write_text("mine")
+    assert trace() == 2
+    assert listing(Path("run")) == {"run/mine.txt": b"mine"}
+    assert "run-directory-exists" in capsys.readouterr().err
+
+
+def test_a_capture_resumes_at_the_first_pass_that_is_not_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FAULT, "missing-counter@2")
+    assert pmc(counters=TWO_GROUPS) == 1
+    before = listing(Path("run"))
+    monkeypatch.delenv(FAULT)
+    assert pmc("--resume", counters=TWO_GROUPS) == 0
+    records = read_pass_records(Path("run"))
+    assert [(record.name, record.attempt, record.is_verified) for record in records] == [
+        ("pmc/counters_1", 1, True),
+        ("pmc/counters_2", 1, False),
+        ("pmc/counters_2", 2, True),
+    ]
+    after = listing(Path("run"))
+    assert {path for path in before if after.get(path) != before[path]} == {"run/manifest.json"}
+
+
+def test_a_capture_whose_process_was_killed_resumes(tools: Path) -> None:
+    options = ["pmc", "--force", "-o", "run", "--kernel", "loop_fusion_3", "--counters", TWO_GROUPS]
+    command = [sys.executable, "-m", "rocktools.cli.main", *options, *JOB]
+    # The second pass hangs, and we are killed while it does.
+    child = subprocess.Popen(
+        command, env={**os.environ, FAULT: "hang@2"}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 30
+    while not Path("run/logs/pmc.counters_2.1.stderr").exists():
+        assert time.monotonic() < deadline, "the second pass never began"
+        time.sleep(0.05)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    before = listing(Path("run"))
+    assert main([*options[:3], "run", "--resume", *options[4:], *JOB]) == 0
+    verified = [record for record in read_pass_records(Path("run")) if record.is_verified]
+    assert [record.name for record in verified] == ["pmc/counters_1", "pmc/counters_2"]
+    assert verified[1].attempt == 2
+    assert set(before) <= set(listing(Path("run")))
+
+
+def test_resuming_with_other_options_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    pmc()
+    assert pmc("--resume", counters="SQ_WAVES") == 2
+    assert "another-capture" in capsys.readouterr().err
+
+
+def test_resuming_where_there_is_nothing_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert trace("--resume") == 2
+    assert "nothing-to-resume" in capsys.readouterr().err
+
+
+def test_a_complete_capture_that_is_resumed_runs_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    pmc()
+    before = listing(Path("run"))
+    assert pmc("--resume") == 0
+    assert {path for path, bytes_ in listing(Path("run")).items() if before.get(path) != bytes_} <= {
+        "run/manifest.json"
+    }
+
+
+def test_a_verified_database_that_changed_is_not_believed_again(capsys: pytest.CaptureFixture[str]) -> None:
+    pmc()
+    (database,) = Path("run/pmc").rglob("*.db")
+    with database.open("ab") as stream:
+        stream.write(b"\0" * 4096)
+    assert pmc("--resume") == 1
+    assert "verified-pass-changed" in capsys.readouterr().err
+
+
+def test_ctrl_c_ends_cleanly_and_says_how_to_go_on(tools: Path) -> None:
+    command = [sys.executable, "-m", "rocktools.cli.main", "trace", "--force", "--grace", "5", "-o", "run", *JOB]
+    child = subprocess.Popen(
+        command, env={**os.environ, FAULT: "hang"}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 30
+    while not Path("run/logs/trace.1.stderr").exists():
+        assert time.monotonic() < deadline, "the pass never began"
+        time.sleep(0.05)
+    time.sleep(0.5)
+    child.send_signal(signal.SIGINT)
+    _, stderr = child.communicate(timeout=60)
+    assert child.returncode == 1
+    assert "--resume" in stderr
+    assert "Traceback" not in stderr
+    (record,) = read_pass_records(Path("run"))
+    assert not record.is_verified
+
+
+def test_a_pass_that_runs_too_long_is_stopped_and_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FAULT, "hang")
+    assert trace("--deadline", "2", "--grace", "3") == 1
+    assert "pass-ended-in-timeout" in rules()
+
+
+def test_kernel_only_asks_for_kernels_and_copies() -> None:
+    assert trace("--kernel-only") == 0
+    (record,) = read_pass_records(Path("run"))
+    assert {"--kernel-trace", "--memory-copy-trace"} <= set(record.argv)
+    assert "--runtime-trace" not in record.argv
+
+
+def test_passes_that_count_different_executions_are_not_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FAULT, "other-geometry@2")
+    assert pmc(counters=TWO_GROUPS) == 1
+    found = {finding["rule"] for finding in read_manifest(Path("run")).facts["findings"]}
+    assert "passes-differ-in-geometry" in found
+
+
+def test_dispatch_ids_that_differ_between_passes_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("scenario.json").write_text(json.dumps({"dispatch_id_offset": 1000}))
+    monkeypatch.setenv(SCENARIO, str(Path("scenario.json").absolute()))
+    assert pmc(counters=TWO_GROUPS) == 0
+
+
+def test_metrics_are_refused_until_there_are_formulas(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["pmc", "--force", "--kernel", "k", "--metrics", "fabric_bytes,total_flop", *JOB])
+    assert code == 2
+    assert "metrics-not-yet" in capsys.readouterr().err
+
+
+def test_kernels_must_be_chosen_in_exactly_one_way(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pmc", "--force", "--counters", "SQ_WAVES", *JOB]) == 2
+    assert main(["pmc", "--force", "--kernel", "a", "--regex", "b", "--counters", "SQ_WAVES", *JOB]) == 2
+    assert capsys.readouterr().err.count("which-kernels") == 2
+
+
+def test_preflight_faults_stop_a_capture_before_anything_starts(capsys: pytest.CaptureFixture[str]) -> None:
+    if Path("/dev/kfd").exists():
+        pytest.skip("this machine has an AMD GPU, so preflight finds nothing")
+    assert main(["trace", "-o", "run", *JOB]) == 1
+    assert "preflight-failed" in capsys.readouterr().err
+    assert not Path("run").exists()
