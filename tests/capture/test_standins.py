@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -14,13 +15,15 @@ from pathlib import Path
 
 import pytest
 from standins.filters import BadRange, BadRegex, compile_regex, parse_iterations
-from standins.install import app_command
+from standins.install import APP, app_command
 from standins.options_table import ALL_OPTIONS, options_of
 from standins.parser import build_parser
 from standins.paths import ProcessFacts, replace_keys
 from standins.running import Bench, announced
 from standins.tool import parse_counters
 from standins.versions import RELEASES
+
+import rocktools
 
 OLD, FIRST, SECOND, NEWEST = "0.5.0", "1.0.0", "1.3.2", "1.4.1"
 TABULATED = [name for name, release in RELEASES.items() if release.is_tabulated]
@@ -37,6 +40,27 @@ def make_bench(tmp_path: Path) -> MakeBench:
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path, SECOND)
+
+
+# An opinion of their own
+
+
+def _imports(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+        elif isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+    return found
+
+
+def test_stand_ins_and_the_code_under_test_know_nothing_of_each_other():
+    for path in APP.parent.glob("*.py"):
+        ours = {name for name in _imports(path) if name.startswith("rocktools.")}
+        assert all(name.startswith("rocktools.demo.") for name in ours), path.name
+    for path in Path(rocktools.__file__).parent.rglob("*.py"):
+        assert not any(name.startswith("standins") for name in _imports(path)), path
 
 
 # The table of options

@@ -20,7 +20,7 @@ from standins.device import Counter, fits_one_pass, load_counters
 from standins.faults import Faults, parse_faults
 from standins.parser import parse_truth
 from standins.scenario import Scenario, load_scenario
-from standins.session import end_process, log_call
+from standins.session import end_process, hang, log_call
 from standins.versions import REPEATED_PMC_IS_PASSES, SPM_FACT_LISTED, Release
 
 LIBRARY_VARIABLE = "ROCPROF_LIST_AVAIL_TOOL_LIBRARY"
@@ -80,8 +80,8 @@ def _misbehave(faults: Faults) -> None:
         end_process(-signal.SIGSEGV)
     if "avail-slow" in faults:
         time.sleep(float(faults.argument("avail-slow", "1")))
-    while "avail-hang" in faults:
-        time.sleep(1)
+    if "avail-hang" in faults:
+        hang()
 
 
 def _load_library(faults: Faults, rocm_root: Path) -> None:

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -21,6 +21,7 @@ HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT)
 # The library writes its files on these and then lets the signal through.
 _WRITES_ON = (*HANDLED, signal.SIGABRT)
 _TICK_S = 0.02
+_LONGEST_HANG_S = 300
 _PR_SET_PDEATHSIG = 1
 
 
@@ -47,13 +48,27 @@ class Signals:
                 os.kill(self.child.pid, number)
 
     def hang(self, *ending: int) -> None:
-        """Wait for one of these signals, or forever."""
+        """Wait for one of these signals."""
         seen = 0
-        while True:
+        for _ in _ticks_of_a_hang():
             if any(number in ending for number in self.received[seen:]):
                 return
             seen = len(self.received)
-            time.sleep(_TICK_S)
+
+
+def hang() -> None:
+    """Wait for a signal that kills."""
+    for _ in _ticks_of_a_hang():
+        pass
+
+
+def _ticks_of_a_hang() -> Iterator[None]:
+    """As long as any test waits; then the process ends, so that a failed test leaves nothing behind forever."""
+    end = time.monotonic() + _LONGEST_HANG_S
+    while time.monotonic() < end:
+        yield
+        time.sleep(_TICK_S)
+    os._exit(98)
 
 
 def die_with_parent() -> None:
@@ -138,6 +153,7 @@ def write_state(entry: Mapping[str, object]) -> None:
     """Add a line to the log, where there is one."""
     path = _state_file()
     if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a", encoding="utf-8") as log:
             log.write(json.dumps(entry) + "\n")
 
