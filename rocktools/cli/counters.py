@@ -1,0 +1,179 @@
+"""`rocktools counters list|pack`: which hardware counters there are, and how many runs they take."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import click
+
+from rocktools.cli.options import table_options
+from rocktools.cli.output import TableOutput, emit_findings, emit_table, exit_code_of
+from rocktools.errors import UsageError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from rocktools.counters.catalog import Catalog, Counter
+    from rocktools.counters.packing import Packing
+    from rocktools.render.table import ColumnKind, Table
+
+_DEFAULT_ARCHITECTURE = "gfx950"
+_BY_TABLE_ONLY = "checked against the table of block capacities only; rocprofv3-avail pmc-check was not asked"
+
+_architecture_option = click.option(
+    "--arch",
+    "architecture",
+    metavar="GFX",
+    default=_DEFAULT_ARCHITECTURE,
+    show_default=True,
+    help="Architecture: gfx950 (MI350X, MI355X) or gfx942 (MI300A, MI300X, MI325X).",
+)
+
+
+@click.group("counters")
+def command() -> None:
+    """Which hardware counters there are, and how many runs of the program they take."""
+
+
+@command.command("list")
+@_architecture_option
+@click.option("--block", metavar="BLOCK", help="Only counters that take slots of this block (SQ, TCC, ...).")
+@click.option("--match", metavar="REGEX", help="Only names with a match of this Python regex.")
+@table_options(top_count=40)
+def list_counters(architecture: str, block: str | None, match: str | None, output: TableOutput) -> int:
+    """Every counter that rocprofv3 of ROCm 7.0 knows on an architecture.
+
+    Raw counters with block and event; derived counters with the raw ones that they are computed from. Instances
+    (TCC_HIT[3]) and restrictions to one GPU (TCC_HIT:device=0) are not listed.
+    """
+    from rocktools.counters.catalog import load_catalog
+
+    catalog = load_catalog(architecture)
+    selected = _selected(catalog, block, match)
+    emit_table(_counters_table(catalog, selected), output)
+    return 0
+
+
+@command.command("pack")
+@click.argument("names", metavar="NAMES...", nargs=-1, required=True)
+@_architecture_option
+@table_options()
+def pack(names: tuple[str, ...], architecture: str, output: TableOutput) -> int:
+    """Spread counters over as few passes as possible; each pass is one run of the program.
+
+    NAMES are separated by commas or blanks. No pass exceeds what a block can count at once, and counters whose ratio is
+    only sound within one run stay together (hits with misses, busy cycles with GRBM_GUI_ACTIVE), if need be by reading
+    one of them more than once.
+    """
+    from rocktools.counters.catalog import load_catalog
+    from rocktools.counters.packing import pack_counters
+    from rocktools.counters.requests import parse_counters
+
+    catalog = load_catalog(architecture)
+    packing = pack_counters(catalog, parse_counters(catalog, names))
+    emit_table(_packing_table(catalog, packing), output)
+    emit_findings(packing.findings)
+    return exit_code_of(packing.findings)
+
+
+def _selected(catalog: Catalog, block: str | None, match: str | None) -> list[Counter]:
+    """The counters that both filters let through.
+
+    Raises:
+        UsageError: there is no such block, or the pattern is not a regex.
+    """
+    if block is not None and block not in catalog.blocks:
+        sharing = [known.name for known in catalog.blocks.values() if block in known.prefixes]
+        hint = f"--block {sharing[0]} --match ^{block}_" if sharing else f"blocks: {', '.join(catalog.blocks)}"
+        raise UsageError("unknown-block", f"there is no block {block!r}", hint=hint)
+    try:
+        pattern = re.compile(match or "")
+    except re.error as error:
+        raise UsageError("bad-regex", f"--match {match!r} is not a regex: {error}") from error
+    return [
+        counter
+        for counter in catalog.counters.values()
+        if pattern.search(counter.name) and (block is None or block in {slot.block for slot in counter.slots or ()})
+    ]
+
+
+def _counters_table(catalog: Catalog, counters: Iterable[Counter]) -> Table:
+    import pandas as pd
+
+    from rocktools.render.table import ColumnKind
+    from rocktools.units import count_noun
+
+    rows = [
+        (
+            counter.name,
+            counter.kind.value,
+            counter.block or None,
+            counter.event,
+            None if counter.slots is None else len(counter.slots),
+            None if counter.block else " + ".join(str(slot) for slot in sorted(counter.slots or ())) or None,
+        )
+        for counter in counters
+    ]
+    columns = {
+        "counter": ("name as rocprofv3 takes it", ColumnKind.TEXT),
+        "kind": ("raw: one event of one block; derived: computed by rocprofv3", ColumnKind.TEXT),
+        "block": ("block of a raw counter", ColumnKind.TEXT),
+        "event": ("number of the event within its block", ColumnKind.IDENTIFIER),
+        "slots_count": ("counter registers it takes of a pass", ColumnKind.COUNT),
+        "needs": ("what a derived counter takes these registers for", ColumnKind.NAME),
+    }
+    frame = pd.DataFrame(rows, columns=list(columns)).astype({"event": "Int64", "slots_count": "Int64"})
+    title = f"counters of {catalog.architecture} ({', '.join(catalog.parts)}): {count_noun(len(frame), 'counter')}"
+    return _table("counters", title, frame, columns)
+
+
+def _packing_table(catalog: Catalog, packing: Packing) -> Table:
+    import pandas as pd
+
+    from rocktools.render.table import ColumnKind
+    from rocktools.units import count_noun
+
+    rows = [
+        (
+            number,
+            len(packed.counters),
+            ", ".join(str(use) for use in packed.slots) if packed.is_known else "unknown",
+            " ".join(packed.groups) or None,
+            " ".join(packed.counters),
+        )
+        for number, packed in enumerate(packing.passes, start=1)
+    ]
+    columns = {
+        "pass": ("number of the run, from 1", ColumnKind.IDENTIFIER),
+        "counters_count": ("counters that this run reads", ColumnKind.COUNT),
+        "slots": ("counter registers taken and there, by block", ColumnKind.TEXT),
+        "ratio_groups": ("counters that had to be read in one run, and are", ColumnKind.NAME),
+        "names": ("its counters, as after --pmc", ColumnKind.TEXT),
+    }
+    frame = pd.DataFrame(rows, columns=list(columns))
+    different = {name for packed in packing.passes for name in packed.counters}
+    proven = "fewer are impossible" if packing.is_least else "the fewest found"
+    title = (
+        f"{count_noun(len(different), 'counter')} of {catalog.architecture} in "
+        f"{count_noun(len(packing.passes), 'pass')}; {proven}"
+    )
+    return _table("counter passes", title, frame, columns, notes=(_BY_TABLE_ONLY,))
+
+
+def _table(
+    name: str,
+    title: str,
+    frame: pd.DataFrame,
+    columns: Mapping[str, tuple[str, ColumnKind]],
+    notes: tuple[str, ...] = (),
+) -> Table:
+    from rocktools.evidence import Evidence
+    from rocktools.render.table import Table, table_column
+
+    described = tuple(
+        table_column(column, meaning, evidence=Evidence.DECLARED, dtype=frame[column].dtype, kind=kind)
+        for column, (meaning, kind) in columns.items()
+    )
+    return Table(name=name, title=title, columns=described, frame=frame, is_simulated=False, notes=notes)
