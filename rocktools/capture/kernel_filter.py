@@ -46,7 +46,7 @@ def filter_names(names: Sequence[str], *, exclude: str | None = COLLECTIVE_KERNE
     """
     if not names or not all(names):
         raise UsageError("kernel-name-empty", "a kernel's name cannot be empty")
-    # The alternatives stand at the top, each with its anchors: in `^(f|f_1)$` the home-made engine would never find f_1.
+    # Alternatives at the top, each with its anchors: in `^(f|f_1)$` the home-made engine would never find f_1.
     include = "|".join(f"^{re.escape(name)}$" for name in dict.fromkeys(names))
     return _checked(include, exclude, meaning=f"kernels named {', '.join(names)}", names=names)
 
