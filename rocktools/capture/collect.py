@@ -33,6 +33,9 @@ from rocktools.rundir import (
     write_pass_record,
 )
 
+# After SIGTERM the tool has nothing left to write that SIGINT did not give it time for.
+_MOST_TERMINATE_GRACE_S = 15.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureSettings:
@@ -88,9 +91,10 @@ def prepare_run(run: Path, plan: CapturePlan, *, resumes: bool) -> None:
         DamagedFile: its plan cannot be read.
     """
     target = run / PLAN_NAME
+    document = plan.as_document()  # what cannot be asked of this tool shows here, before anything is made
     if not resumes:
         create_run_directory(run)
-        write_json_file(target, plan.as_document())
+        write_json_file(target, document)
         return
     if not target.is_file():
         raise UsageError("nothing-to-resume", "there is no capture in this folder", where=str(run))
@@ -98,7 +102,7 @@ def prepare_run(run: Path, plan: CapturePlan, *, resumes: bool) -> None:
         before = json.loads(target.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise DamagedFile("plan-damaged", f"the plan is not JSON: {error}", where=str(target)) from error
-    if before.get("schema") != PLAN_SCHEMA or before.get("passes") != plan.as_document()["passes"]:
+    if before.get("schema") != PLAN_SCHEMA or before.get("passes") != document["passes"]:
         raise UsageError(
             "another-capture",
             "the capture in this folder was planned with other options, another command or another environment",
@@ -183,6 +187,7 @@ def _attempt(
         stderr_path=stderr_path,
         deadline_s=settings.deadline_s,
         interrupt_grace_s=settings.interrupt_grace_s,
+        terminate_grace_s=min(settings.interrupt_grace_s, _MOST_TERMINATE_GRACE_S),
     )
     result = run_process(request, on_wait=tell)
     verification = verify_pass(
