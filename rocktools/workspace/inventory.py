@@ -83,7 +83,7 @@ class Inventory:
         faulty = [finding.where for finding in self.findings if finding.severity is Severity.FAULT]
         paths = dict(zip(self.processes["process"], self.processes["path"], strict=True))
         with_rows = set(self.contents.loc[self.contents["rows_count"] > 0, "process"])
-        return any(not any(where.startswith(str(paths[process])) for where in faulty) for process in with_rows)
+        return any(not any(_is_about(str(paths[process]), where) for where in faulty) for process in with_rows)
 
     def frame(self, name: str) -> tuple[FrameSpec, pd.DataFrame]:
         """One of the four frames by name, with its spec.
@@ -100,6 +100,11 @@ class Inventory:
         if name not in parts:
             raise UsageError("unknown-part", f"there is no part {name!r}", hint=f"parts: {', '.join(parts)}")
         return parts[name]
+
+
+def _is_about(path: str, where: str) -> bool:
+    """Whether a finding's place is this file, or a table of it; not a file whose name only begins like it."""
+    return where == path or where.startswith(f"{path}, ")
 
 
 def take_inventory(workspace: Workspace) -> Inventory:

@@ -16,7 +16,7 @@ from pathlib import Path
 import yaml
 
 from rocktools.errors import InputError, NothingToRead
-from rocktools.rundir import MANIFEST_NAME, PMC_FOLDER
+from rocktools.rundir import MANIFEST_NAME, PASSES_FOLDER, PMC_FOLDER, read_pass_records
 
 DATABASE_SUFFIXES = (".db", ".rpd", ".sqlite", ".sqlite3")
 _RPDB_SUFFIX = ".rpdb"
@@ -34,12 +34,14 @@ class DatabasePath:
         run: label of the run it belongs to.
         pass_label: label of the counter pass, should it turn out to be one.
         is_named: the user named this very file, so that not being able to read it is an error and not a remark.
+        is_unverified: a run directory holds it, and no record there says that its rows were verified.
     """
 
     path: Path
     run: str
     pass_label: str
     is_named: bool
+    is_unverified: bool = False
 
 
 def find_databases(arguments: Sequence[str | Path]) -> tuple[DatabasePath, ...]:
@@ -51,14 +53,24 @@ def find_databases(arguments: Sequence[str | Path]) -> tuple[DatabasePath, ...]:
     """
     found: dict[Path, DatabasePath] = {}
     runs: dict[Path, str] = {}
+    verified: dict[Path, frozenset[Path] | None] = {}
     for argument in arguments:
         for path, root, is_named in _expand(str(argument)):
             # One label for one folder or file; a second one of the same name (two folders `trace`) gets another label.
             name = (root.name or str(root)) if root.is_dir() else path.stem
             run = runs.setdefault(root.resolve(), unused_label(name, runs.values()))
             resolved = path.resolve()
+            if root not in verified:
+                verified[root] = _verified_databases(root)
+            known = verified[root]
             if resolved not in found:
-                found[resolved] = DatabasePath(path=path, run=run, pass_label=_pass_label(path), is_named=is_named)
+                found[resolved] = DatabasePath(
+                    path=path,
+                    run=run,
+                    pass_label=_pass_label(path),
+                    is_named=is_named,
+                    is_unverified=not is_named and known is not None and resolved not in known,
+                )
     return tuple(found.values())
 
 
@@ -86,6 +98,14 @@ def _expand(text: str) -> list[tuple[Path, Path, bool]]:
             raise NothingToRead("no-databases", "there is no database in what matches this pattern", where=text)
         return entries
     raise InputError("no-such-file", "there is no such file or folder", where=text)
+
+
+def _verified_databases(root: Path) -> frozenset[Path] | None:
+    """The databases of a run directory that a capture of ours has verified; None where it is no such directory."""
+    if not (root / PASSES_FOLDER).is_dir():
+        return None
+    records = [record for record in read_pass_records(root) if record.is_verified]
+    return frozenset((root / database.path).resolve() for record in records for database in record.databases)
 
 
 def _expand_match(path: Path, fixed: Path) -> list[tuple[Path, Path, bool]]:

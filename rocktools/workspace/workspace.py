@@ -83,6 +83,9 @@ class Workspace:
         errors: list[RocktoolsError] = []
         seen: dict[str, LoadedProcess] = {}
         for source in sources:
+            if source.is_unverified:
+                findings.append(_unverified(source))
+                continue
             try:
                 database = make_readable(source.path)
                 databases.append(database)
@@ -104,6 +107,8 @@ class Workspace:
         workspace = cls(processes, databases, findings, accelerate=accelerate)
         if not processes:
             workspace.close()
+            if not errors:
+                raise _nothing_verified(sources)
             raise _nothing_readable(errors, len(sources))
         return workspace
 
@@ -364,6 +369,25 @@ def _label_twice(tables: ProcessTables, first: Path, label: str) -> Finding:
         where=str(tables.path),
         message=f"process {tables.label} is in {first} too, with other rows; this one is shown as {label}",
         advice="rocprof-sys makes the label from machine and process ids, which containers repeat: are these two runs?",
+    )
+
+
+def _unverified(source: DatabasePath) -> Finding:
+    return Finding(
+        rule="pass-not-verified",
+        severity=Severity.WARNING,
+        where=str(source.path),
+        message="left out: its pass failed or did not end, so rows may be missing from it",
+        advice="name the file itself to read it all the same",
+    )
+
+
+def _nothing_verified(sources: Sequence[DatabasePath]) -> RocktoolsError:
+    return NothingToRead(
+        "nothing-verified",
+        f"no pass of this run was verified; {len(sources)} databases of failed passes are left out",
+        where=str(sources[0].path),
+        hint="go on with the capture (--resume), or name a file itself to read it all the same",
     )
 
 

@@ -277,3 +277,28 @@ def test_preflight_faults_stop_a_capture_before_anything_starts(capsys: pytest.C
     assert main(["trace", "-o", "run", *JOB]) == 1
     assert "preflight-failed" in capsys.readouterr().err
     assert not Path("run").exists()
+
+
+def test_databases_of_failed_passes_are_left_out_of_the_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(FAULT, "missing-counter@2")
+    pmc(counters=TWO_GROUPS)
+    monkeypatch.delenv(FAULT)
+    pmc("--resume", counters=TWO_GROUPS)
+    capsys.readouterr()
+    assert main(["dispatches", "--counted", "run", "--format", "csv"]) == 0
+    captured = capsys.readouterr()
+    assert len(captured.out.splitlines()) == 1 + 2 * 2
+    assert "pass-not-verified" in captured.err
+
+
+def test_a_run_without_a_verified_pass_gives_no_numbers(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(FAULT, "exit-code:3")
+    trace()
+    assert main(["kernels", "run"]) == 1
+    assert "nothing-verified" in capsys.readouterr().err
+    (database,) = Path("run/trace").rglob("*.db")
+    assert main(["kernels", str(database)]) == 0
