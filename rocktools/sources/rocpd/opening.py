@@ -365,13 +365,15 @@ def translate_sqlite_errors(path: Path, table: str | None = None) -> Iterator[No
         DamagedFile: SQLite found the file damaged or locked, or the system failed to read it.
         InputError: it is not there any more, or may not be opened.
     """
+    where = f"{path}, table {table}" if table else str(path)
     try:
         yield
     except sqlite3.ProgrammingError:  # a fault of ours
         raise
+    except UnicodeDecodeError as error:  # of SQLite's message: it quotes what is damaged
+        raise _malformed(path, where, "that a part of the schema is no text") from error
     except sqlite3.DatabaseError as error:
         text = str(error)
-        where = f"{path}, table {table}" if table else str(path)
         if "locked" in text or "busy" in text:
             raise DamagedFile("rocpd-locked", "the file is in use", where=where, hint="wait for its writer") from error
         if text.startswith("no such"):
@@ -392,9 +394,13 @@ def translate_sqlite_errors(path: Path, table: str | None = None) -> Iterator[No
                 where=where,
                 hint="copy it to a local disk and read it there",
             ) from error
-        raise DamagedFile(
-            "rocpd-malformed",
-            f"the database is damaged: SQLite says {text!r}",
-            where=where,
-            hint=f"save what is left: rocktools rocpd recover {path} -o recovered.db",
-        ) from error
+        raise _malformed(path, where, repr(text)) from error
+
+
+def _malformed(path: Path, where: str, said: str) -> DamagedFile:
+    return DamagedFile(
+        "rocpd-malformed",
+        f"the database is damaged: SQLite says {said}",
+        where=where,
+        hint=f"save what is left: rocktools rocpd recover {path} -o recovered.db",
+    )
