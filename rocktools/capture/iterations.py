@@ -14,7 +14,9 @@ from rocktools.errors import UsageError
 
 # rocprofv3 expands the ranges into a hash set of single numbers.
 _MOST_ITERATIONS = 1_000_000
-_PART = re.compile(r"\s*(\d+)(?:\s*-\s*(\d+))?\s*")
+# Any integer of the tool holds this, and no kernel runs more often.
+_LAST_ITERATION = 2**31 - 1
+_PART = re.compile(r"\s*([0-9]+)(?:\s*-\s*([0-9]+))?\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ def parse_iterations(text: str) -> Iterations:
     """Parse `3`, `10-12` or `1-4,9`.
 
     Raises:
-        UsageError: it is none of these, starts at 0, runs backwards, or is larger than rocprofv3 bears.
+        UsageError: it is none of these, starts at 0, runs backwards, or is more than rocprofv3 bears.
     """
     ranges = []
     for part in text.split(","):
@@ -56,8 +58,7 @@ def parse_iterations(text: str) -> Iterations:
             raise UsageError(
                 "bad-iterations", f"{part.strip()!r} in {text!r} is no number and no range", hint="3, 10-12 or 1-4,9"
             )
-        first = int(match.group(1))
-        last = int(match.group(2) or first)
+        first, last = (_number(digits, text) for digits in (match[1], match[2] or match[1]))
         if first < 1:
             raise UsageError("bad-iterations", f"iterations count from 1, and {text!r} asks for {first}")
         if first > last:
@@ -72,6 +73,14 @@ def parse_iterations(text: str) -> Iterations:
     if iterations.count > _MOST_ITERATIONS:
         raise UsageError("bad-iterations", f"{text!r} asks for {iterations.count:,} iterations; the most is 1,000,000")
     return iterations
+
+
+def _number(digits: str, text: str) -> int:
+    # Python itself refuses to read thousands of digits.
+    number = int(digits) if len(digits) < 100 else _LAST_ITERATION + 1
+    if number > _LAST_ITERATION:
+        raise UsageError("bad-iterations", f"{text[:40]!r} asks for an iteration beyond {_LAST_ITERATION:,}")
+    return number
 
 
 def _merge(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from rocktools.errors import CaptureError
 
-_VERSION_LINE = re.compile(r"^\s*([a-z_]+)\s*:\s*(.*?)\s*$", re.MULTILINE)
+_VERSION_LINE = re.compile(r"^[ \t]*([a-z_]+)[ \t]*:[ \t]*(.*?)\s*$", re.MULTILINE)
 _NUMBERS = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
+_BARE_VERSION = re.compile(r"\s*(?:rocprofv3\W+)?(?:version\W+)?v?\d+\.\d+\S*\s*", re.IGNORECASE)
 _OPTION = re.compile(r"(?<![\w-])(--[a-z][a-z0-9-]+)")
 
 
@@ -82,7 +83,7 @@ def parse_version_text(executable: str, text: str) -> ProfilerTool:
     """
     facts = tuple((key, value) for key, value in _VERSION_LINE.findall(text) if value)
     known = dict(facts)
-    numbers = _NUMBERS.search(known.get("version", text))
+    numbers = _NUMBERS.search(known.get("version", text if _BARE_VERSION.fullmatch(text) else ""))
     if numbers is None:
         raise CaptureError(
             "tool-version-unknown",
