@@ -30,14 +30,16 @@ def error_classes() -> list[type[errors.RocktoolsError]]:
 
 
 def find_errors() -> list[Record]:
-    """Every place in the source that makes an error."""
+    """Every place in the source that makes an error, but those that only repeat the reference of another."""
     makers = {one.__name__: ("reference", "what") for one in error_classes()}
-    return find_records(read_modules(PACKAGE), makers, "reference")
+    records = find_records(read_modules(PACKAGE), makers, "reference")
+    return [record for record in records if not is_attribute(record.fields["reference"][0], "reference")]
 
 
 def find_findings() -> list[Record]:
-    """Every place in the source that makes a finding."""
-    return find_records(read_modules(PACKAGE), {"Finding": ()}, "rule")
+    """Every place in the source that makes a finding, but those that an error has turned into."""
+    records = find_records(read_modules(PACKAGE), {"Finding": ()}, "rule")
+    return [record for record in records if not is_attribute(record.fields["rule"][0], "reference")]
 
 
 def known_references() -> set[str]:
@@ -80,8 +82,7 @@ def render_findings() -> str:
     by_rule: dict[str, list[tuple[Record, dict[str, str]]]] = {}
     for record in find_findings():
         for text in variants(record, ("rule", "severity", "where", "message", "advice")):
-            if not is_attribute(record.fields["rule"][0], "reference"):
-                by_rule.setdefault(text["rule"], []).append((record, text))
+            by_rule.setdefault(text["rule"], []).append((record, text))
     for rule in sorted(by_rule):
         lines += _finding_section(rule, by_rule[rule])
     lines += [

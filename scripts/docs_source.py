@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeGuard
 
 _MOST_VARIANTS = 16
 _NAMELESS = {"name", "label", "value"}  # `<sidecar>` says more than `<name>` does
@@ -80,7 +81,7 @@ def find_records(modules: Sequence[Module], makers: Mapping[str, Sequence[str]],
         for call, scope in _calls(module):
             maker = _called(call)
             if maker in makers:
-                records += _resolved(Record(maker, scope, _bind(call, makers[maker], scope)), key)
+                records += _resolved(Record(maker, scope, _bind(call, makers[maker], scope)), key, modules)
     return records
 
 
@@ -154,7 +155,7 @@ def _bind(call: ast.Call, names: Sequence[str], scope: Scope) -> dict[str, tuple
     return bound
 
 
-def _resolved(record: Record, key: str, depth: int = 0) -> list[Record]:
+def _resolved(record: Record, key: str, modules: Sequence[Module], depth: int = 0) -> list[Record]:
     """The record, or those that it stands for; none for `Finding(**fields)`, which makes an old finding again."""
     if not record.fields:
         return []
@@ -168,12 +169,12 @@ def _resolved(record: Record, key: str, depth: int = 0) -> list[Record]:
         found = []
         for call, scope in _calls(record.scope.module):
             if _called(call) == function.name and scope.function is not function:
-                found += _resolved(_with_arguments(record, function, call, scope), key, depth + 1)
+                found += _resolved(_with_arguments(record, function, call, scope), key, modules, depth + 1)
         if not found:
             raise UnclearSourceError(f"{record.file}: nobody in this file calls {function.name}, which makes findings")
         return found
-    if isinstance(expression, ast.Attribute) and expression.attr == key:
-        return _rows_of_records(record, key) or [record]
+    if is_attribute(expression, key) and (rows := _rows_of_records(record, key, modules)):
+        return rows
     if isinstance(expression, ast.Name) and (rows := _rows_of_tuples(record, expression.id)):
         return rows
     if not is_text(expression, record.fields[key][1]) and not is_attribute(expression, "reference"):
@@ -203,27 +204,47 @@ def _with_arguments(record: Record, function: ast.FunctionDef, call: ast.Call, s
     return replace(record, scope=scope, fields=fields)
 
 
-def _rows_of_records(record: Record, key: str) -> list[Record]:
-    """One record for each call of a class in the file that has a field `key`: a table of what may be raised."""
-    tables = {}
-    for node in record.scope.module.tree.body:
-        if isinstance(node, ast.ClassDef):
-            targets = [one.target for one in node.body if isinstance(one, ast.AnnAssign)]
-            names = [target.id for target in targets if isinstance(target, ast.Name)]
-            if key in names:
-                tables[node.name] = names
+def _rows_of_records(record: Record, key: str, modules: Sequence[Module]) -> list[Record]:
+    """One record for each call of a class that has a field `key`: a table of what may be raised or found.
+
+    The class stands in the same file, or is imported into it.
+    """
+    known = {name.name for node in ast.walk(record.scope.module.tree) if _is_import(node) for name in node.names}
+    tables: dict[str, dict[str, ast.expr | None]] = {}
+    for module in modules:
+        for node in module.tree.body:
+            if isinstance(node, ast.ClassDef) and (module is record.scope.module or node.name in known):
+                declared = [one for one in node.body if isinstance(one, ast.AnnAssign)]
+                fields = {one.target.id: one.value for one in declared if isinstance(one.target, ast.Name)}
+                if key in fields and node.name != record.maker:
+                    tables[node.name] = fields
     rows = []
-    for call, scope in _calls(record.scope.module):
-        if _called(call) in tables:
-            values = _bind(call, tables[_called(call)], scope)
-            fields = {
-                name: values.get(expression.attr, (expression, where))
-                if isinstance(expression, ast.Attribute)
-                else (expression, where)
-                for name, (expression, where) in record.fields.items()
-            }
-            rows.append(replace(record, fields=fields))
+    for module in modules if tables else ():
+        for call, scope in _calls(module):
+            if defaults := tables.get(_called(call)):
+                values = _bind(call, list(defaults), scope)
+                given = {name: (value, scope) for name, value in defaults.items() if value is not None} | values
+                fields_of_row = {
+                    name: given.get(_attribute_of_row(expression), (expression, where))
+                    for name, (expression, where) in record.fields.items()
+                }
+                rows.append(replace(record, fields=fields_of_row))
     return rows
+
+
+def _is_import(node: ast.AST) -> TypeGuard[ast.ImportFrom]:
+    return isinstance(node, ast.ImportFrom)
+
+
+def _attribute_of_row(node: ast.expr) -> str:
+    """`text` of `row.text` and of `row.text.format_map(...)`; "" of anything else."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Attribute(attr=name), attr="format" | "format_map")):
+            return name
+        case ast.Attribute(attr=name):
+            return name
+        case _:
+            return ""
 
 
 def _rows_of_tuples(record: Record, name: str) -> list[Record]:
@@ -323,7 +344,7 @@ def _placeholder(node: ast.AST) -> str:
             return name.replace("_", " ")
         case ast.Subscript(value=value) | ast.Starred(value=value) | ast.FormattedValue(value=value):
             return _placeholder(value)
-        case ast.Call(args=[first, *_]):
+        case ast.Call(args=[first, *_]) if not isinstance(first, ast.Constant):
             return _placeholder(first)
         case ast.Call(func=function):
             return _placeholder(function.value) if isinstance(function, ast.Attribute) else _placeholder(function)
