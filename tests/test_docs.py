@@ -150,7 +150,7 @@ def known_references() -> set[str]:
 @pytest.mark.parametrize("path", sorted(REPOSITORY.glob("docs/tasks/*.md")), ids=_name)
 def test_references_and_rules_in_the_tasks_exist(path, known_references):
     text = path.read_text(encoding="utf-8")
-    mentioned = set(re.findall(r"`((?:rocpd|not|no|nothing|process|environment|recovered)-[a-z0-9-]+)`", text))
+    mentioned = set(re.findall(r"`((?:rocpd|not|no|nothing|pass|process|environment|recovered)-[a-z0-9-]+)`", text))
     mentioned |= set(re.findall(r"^(?:note|warning|fault) \[([a-z0-9-]+)\]", text, flags=re.MULTILINE))
     mentioned |= set(re.findall(r"^rocktools: error: ([a-z0-9-]+):", text, flags=re.MULTILINE))
     assert mentioned - known_references == set()
