@@ -102,7 +102,7 @@ def _exit_code_table() -> list[str]:
 
 
 def _tree() -> str:
-    """The drawing at the top of errors.py."""
+    """The drawing in the docstring of errors.py."""
     paragraphs = inspect.cleandoc(errors.__doc__ or "").split("\n\n")
     return next(inspect.cleandoc(text) for text in paragraphs if "RocktoolsError " in text)
 
