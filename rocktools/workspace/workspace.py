@@ -74,8 +74,11 @@ class Workspace:
             accelerate: False for the standard library alone, None to use the `fast` extra where it is installed.
 
         Raises:
+            UsageError: nothing was named.
             InputError: no file could be read; where there was one file only, its own error.
         """
+        if not arguments:
+            raise UsageError("no-files", "no file, folder or pattern was named")
         sources = find_databases(arguments)
         databases: list[ReadableDatabase] = []
         processes: list[LoadedProcess] = []
@@ -404,8 +407,6 @@ def _unreadable(source: DatabasePath, error: RocktoolsError) -> Finding:
 
 
 def _nothing_readable(errors: Sequence[RocktoolsError], files_count: int) -> RocktoolsError:
-    if not errors:
-        return UsageError("no-files", "no file, folder or pattern was named")
     if len(errors) == 1:
         return errors[0]
     listed = "\n".join(f"    {error.where}: {error.what}" for error in errors[:10])

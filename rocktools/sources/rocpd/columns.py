@@ -31,6 +31,8 @@ from rocktools.findings import Finding, Severity
 from rocktools.sources.rocpd.opening import ReadableDatabase, translate_sqlite_errors
 
 BLOCK_ROWS = 65_536
+# Cursors are read in smaller blocks: the objects of one must fit into the processor's cache.
+CURSOR_BLOCK_ROWS = 4_096
 # The one int64 that is no id, size or time; a column that has it nevertheless is read value by value. SQLite would read
 # its literal as a REAL, hence the subtraction.
 _MISSING = -(2**63)
@@ -277,19 +279,22 @@ def _fetch_batches(accelerator: Any, sql: str, types: Sequence[str], rows_count:
         with accelerator.cursor() as cursor:
             cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BLOCK_ROWS)})
             cursor.execute(sql)
-            for batch in cursor.fetch_record_batch():
-                end = done + batch.num_rows
-                for position, column in enumerate(batch.columns):
-                    if end > rows_count or (str(column.type) != types[position] and column.null_count != len(column)):
-                        return None
-                    if column.null_count:
-                        mask = masks[position]
-                        if mask is None:
-                            mask = masks[position] = np.zeros(rows_count, dtype=np.bool_)
-                        mask[done:end] = column.is_null().to_numpy(zero_copy_only=False)
-                        column = column.fill_null(0)
-                    values[position][done:end] = column.to_numpy()
-                done = end
+            # Closed before its cursor, as some versions need it.
+            with contextlib.closing(cursor.fetch_record_batch()) as batches:
+                for batch in batches:
+                    end = done + batch.num_rows
+                    for position, column in enumerate(batch.columns):
+                        is_other = str(column.type) != types[position] and column.null_count != len(column)
+                        if end > rows_count or is_other:
+                            return None
+                        if column.null_count:
+                            mask = masks[position]
+                            if mask is None:
+                                mask = masks[position] = np.zeros(rows_count, dtype=np.bool_)
+                            mask[done:end] = column.is_null().to_numpy(zero_copy_only=False)
+                            column = column.fill_null(0)
+                        values[position][done:end] = column.to_numpy()
+                    done = end
     except (adbc_driver_manager.Error, pyarrow.ArrowException, OSError):
         # A later batch of another type raises any of the three, by version; what is damaged is told by the next way.
         return None
@@ -310,8 +315,8 @@ def _read_from_cursor(
     width = len(fields)
     values = [np.empty(rows_count, dtype=np.int64) for _ in fields]
     try:
-        for start in range(0, rows_count, BLOCK_ROWS):
-            count = min(BLOCK_ROWS, rows_count - start)
+        for start in range(0, rows_count, CURSOR_BLOCK_ROWS):
+            count = min(CURSOR_BLOCK_ROWS, rows_count - start)
             packed = struct.pack(f"{count * width}q", *itertools.islice(cells, count * width))
             block = np.frombuffer(packed, dtype=np.int64).reshape(count, width)
             for position in range(width):
@@ -366,8 +371,8 @@ def _read_keyed_from_cursor(
     cells = itertools.chain.from_iterable(connection.execute(sql))
     records = np.empty(rows_count, dtype=_KEYED)
     try:
-        for start in range(0, rows_count, BLOCK_ROWS):
-            count = min(BLOCK_ROWS, rows_count - start)
+        for start in range(0, rows_count, CURSOR_BLOCK_ROWS):
+            count = min(CURSOR_BLOCK_ROWS, rows_count - start)
             packed = struct.pack("qqd" * count, *itertools.islice(cells, count * 3))
             records[start : start + count] = np.frombuffer(packed, dtype=_KEYED)
     except struct.error:

@@ -34,6 +34,7 @@ from rocktools.findings import Finding, Severity
 MAGIC = b"SQLite format 3\x00"
 _HEADER_BYTES = 100
 _SIDECARS = ("-journal", "-wal")
+_LONGEST_QUOTE = 200
 
 # SQLite's lock bytes lie at 1 GiB: PENDING, RESERVED, then 510 SHARED bytes. In WAL mode writers lock bytes 120-122
 # of the -shm file instead.
@@ -373,21 +374,21 @@ def translate_sqlite_errors(path: Path, table: str | None = None) -> Iterator[No
     except UnicodeDecodeError as error:  # of SQLite's message: it quotes what is damaged
         raise _malformed(path, where, "that a part of the schema is no text") from error
     except sqlite3.DatabaseError as error:
-        text = str(error)
-        if "locked" in text or "busy" in text:
+        text = str(error).partition("\n")[0][:_LONGEST_QUOTE]  # a damaged view is quoted whole
+        if text.startswith("database ") and text.endswith(" locked"):  # `busy` is also a view of rocpd
             raise DamagedFile("rocpd-locked", "the file is in use", where=where, hint="wait for its writer") from error
         if text.startswith("no such"):
             raise DamagedFile(
                 "rocpd-columns", f"it is not laid out as rocpd: SQLite says {text!r}", where=where
             ) from error
-        if "unable to open" in text:
+        if text.startswith("unable to open"):
             raise InputError(
                 "unreadable-file",
                 "it cannot be opened any more",
                 where=where,
                 hint="it was there a moment ago: was it moved, deleted or closed meanwhile?",
             ) from error
-        if "disk I/O error" in text:
+        if text.startswith("disk I/O error"):
             raise DamagedFile(
                 "rocpd-io-error",
                 "the system cannot read the file (some network file systems fail this way)",

@@ -232,10 +232,11 @@ def test_page_damaged_in_the_middle_is_an_error_with_the_table(tmp_path: Path) -
     damaged = bytearray(path.read_bytes())
     damaged[(root - 1) * 4096 : root * 4096] = b"\xff" * 4096
     path.write_bytes(damaged)
-    for accelerate in (False, None):
+    # Counting already fails; where it does not, because the number of rows was known, the reading does.
+    for accelerate, rows_count in ((None, None), (False, None), (False, 2_005)):
         with make_readable(path) as database, TableReader(database, accelerate=accelerate) as reader:
             with pytest.raises(DamagedFile) as caught:
-                reader.ints(f'"{name}"', [Field("start", '"start"')], rows_count=2_005)
+                reader.ints(f'"{name}"', [Field("start", '"start"')], rows_count=rows_count)
             assert caught.value.reference == "rocpd-malformed"
             assert name in str(caught.value.where)
             with pytest.raises(DamagedFile):
@@ -499,7 +500,10 @@ def test_file_that_is_written_to_between_two_transactions_of_its_writer_is_no_re
         ("database is locked", "rocpd-locked"),
         ("disk I/O error", "rocpd-io-error"),
         ("unable to open database file", "unreadable-file"),
+        ("database table is locked", "rocpd-locked"),
+        ("no such column: start", "rocpd-columns"),
         ("database disk image is malformed", "rocpd-malformed"),
+        ("malformed database schema (busy) - is locked", "rocpd-malformed"),
         ("file is not a database", "rocpd-malformed"),
     ],
 )
@@ -509,6 +513,12 @@ def test_errors_of_sqlite_are_translated_with_the_file_and_the_table(text: str, 
     assert caught.value.reference == reference
     assert caught.value.where == "x.db, table rocpd_event"
     assert isinstance(caught.value.__cause__, sqlite3.OperationalError)
+
+
+def test_damaged_view_is_not_quoted_whole() -> None:
+    with pytest.raises(DamagedFile) as caught, translate_sqlite_errors(Path("x.db")):
+        raise sqlite3.DatabaseError("malformed database schema (top) - near SELECT\n" + "SELECT " * 500)
+    assert caught.value.what.endswith("'malformed database schema (top) - near SELECT'")
 
 
 def test_errors_of_ours_pass_through_the_translation() -> None:
