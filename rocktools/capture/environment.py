@@ -9,8 +9,12 @@ from dataclasses import dataclass
 # rocprofv3 turns a flag on if either its option or an inherited variable says so: whatever is inherited must go.
 _SCRUBBED = re.compile(r"ROCPROF_\w*|ROCPROFV3_\w*|ROCPROFILER_\w*|ROCP_\w*|ROCTX_\w*|KOKKOS_TOOLS_LIBS|HSA_TOOLS_LIB")
 _SECRET_NAME = re.compile(
-    r"TOKEN|SECRET|PASSW|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE|AUTH|COOKIE|SESSION", re.IGNORECASE
+    r"TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE|AUTH|COOKIE|SESSION"
+    r"|(?:^|_)(?:KEYS?|PWD|PAT|DSN)$",
+    re.IGNORECASE,
 )
+# `://user:password@`
+_SECRET_IN_URL = re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*(?=@)")
 _REDACTED = "[redacted]"
 # What decides how a JAX job runs on AMD GPUs; the rest of an environment is nobody's business.
 _RECORDED = re.compile(
@@ -60,8 +64,11 @@ def is_recorded(name: str) -> bool:
 
 
 def redact(variables: Mapping[str, str]) -> dict[str, str]:
-    """The variables with the values of those that look like secrets replaced."""
-    return {name: _REDACTED if _SECRET_NAME.search(name) else value for name, value in sorted(variables.items())}
+    """The variables, sorted, with what looks like a secret replaced: by the name of the variable, or in an address."""
+    return {
+        name: _REDACTED if _SECRET_NAME.search(name) else _SECRET_IN_URL.sub(_REDACTED, value)
+        for name, value in sorted(variables.items())
+    }
 
 
 def recorded_environment(variables: Mapping[str, str]) -> dict[str, str]:

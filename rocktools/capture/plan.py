@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,11 +13,13 @@ from rocktools.capture.environment import EnvironmentDelta, redact
 from rocktools.capture.expectations import Expectation
 from rocktools.capture.rocprofv3 import PmcOptions, TraceOptions, pmc_argv, replay_argv, trace_argv
 from rocktools.capture.versions import ProfilerTool
+from rocktools.errors import UsageError
 from rocktools.rundir import PMC_FOLDER, TRACE_FOLDER
 
 PLAN_SCHEMA = "rocktools.plan/1"
 PLAN_NAME = "plan.json"
 SPILL_FOLDER = "spill"
+_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 # Stands for the run directory in command lines of a plan, whose run may not exist yet.
 RUN_PLACE = Path("RUN")
 
@@ -130,7 +133,11 @@ def plan_pmc(
         names: kernels asked for by their whole name.
         label: the passes are called `<label>_1`, `<label>_2`, ...
         facts: what every pass's record should say, such as who confirmed the groups.
+
+    Raises:
+        UsageError: the label cannot be the name of a folder.
     """
+    _require_label(label)
     return tuple(
         PlannedPass(
             name=f"{PMC_FOLDER}/{label}_{number}",
@@ -160,7 +167,20 @@ def plan_replay(
     environment: EnvironmentDelta,
     facts: Mapping[str, Any],
 ) -> tuple[PlannedPass, ...]:
-    """In-process kernel replay is one pass for all groups. Arguments as `plan_pmc`."""
+    """In-process kernel replay is one pass for all groups. Arguments as `plan_pmc`.
+
+    Raises:
+        UsageError: iterations or regions are chosen, which the tool and replay do not do together.
+    """
+    if options.iterations is not None or options.has_selected_regions:
+        what = "selected regions" if options.iterations is None else "iterations"
+        raise UsageError(
+            "replay-of-a-part",
+            f"in-process kernel replay cannot be limited to {what}: the tool would count its own passes as iterations, "
+            "and nothing says what it does at a pause",
+            hint="let the script run the kernel as often as wanted",
+        )
+    _require_label(label)
     counters = tuple(counter for group in groups for counter in group)
     return (
         PlannedPass(
@@ -172,6 +192,15 @@ def plan_replay(
             facts={**_filter_facts(options), **facts, "groups": [list(group) for group in groups]},
         ),
     )
+
+
+def _require_label(label: str) -> None:
+    if not _LABEL.fullmatch(label):
+        raise UsageError(
+            "bad-label",
+            f"passes cannot be called {label!r}: that is no name for a folder",
+            hint="letters, digits, _ - and ., a letter or a digit first",
+        )
 
 
 def _with_counters(options: PmcOptions, group: Sequence[str]) -> PmcOptions:
@@ -203,7 +232,10 @@ def render_plan(plan: CapturePlan, run: Path, inherited: Mapping[str, str]) -> s
     for number, planned in enumerate(plan.passes, start=1):
         folder = planned.folder(run, 1)
         unset = [f"-u {name}" for name in planned.environment.removed if name in inherited]
-        added = [f"{name}={shlex.quote(value)}" for name, value in sorted(redact(planned.variables(run, 1)).items())]
+        added = [
+            f"{shlex.quote(name)}={shlex.quote(value)}"
+            for name, value in sorted(redact(planned.variables(run, 1)).items())
+        ]
         command = shlex.join(planned.argv(plan.tool, folder))
         lines.append(f"# pass {number} of {len(plan.passes)}: {planned.name}")
         lines.append(" ".join(["env", *unset, *added, command]))

@@ -127,8 +127,10 @@ def replay_argv(
 
     Raises:
         CaptureError: this tool has no kernel replay.
-        UsageError: a group is empty, or a counter is in two groups.
+        UsageError: there is no group, one is empty, or a counter is in two groups.
     """
+    if not groups:
+        raise UsageError("bad-replay-groups", "kernel replay needs at least one group of counters")
     seen: set[str] = set()
     for group in groups:
         repeated = seen & set(group)
@@ -168,11 +170,16 @@ def pmc_check_argv(executable: str, counters: Sequence[str], *, device: int) -> 
 
 
 def convert_argv(
-    executable: str, databases: Sequence[Path], folder: Path, name: str, *, output_format: str = "pftrace"
+    executable: str, database: Path, folder: Path, name: str, *, output_format: str = "pftrace"
 ) -> list[str]:
-    """Convert one process's databases, each call for its own: several at once would be merged into a new copy first."""
-    inputs = [str(path) for path in databases]
-    return [executable, "convert", "-i", *inputs, "--output-format", output_format, "-d", str(folder), "-o", name]
+    """Convert one process's database; several at once would first be merged into a new copy in the working directory.
+
+    Args:
+        folder: of the output; `./rocpd-output-data` would be the tool's own choice.
+        name: of the output, without suffix; by default every output has the same.
+    """
+    argv = [executable, "convert", "-i", _path_argument(database), "--output-format", output_format]
+    return [*argv, "-d", _path_argument(folder), "-o", name]
 
 
 def _filter_arguments(kernels: KernelFilter, iterations: Iterations | None) -> list[str]:
@@ -213,7 +220,12 @@ def _place_arguments(folder: Path) -> list[str]:
             where=str(folder),
             hint="choose a run directory without % { } $",
         )
-    return ["--output-directory", str(folder), "--output-file", OUTPUT_NAME]
+    return ["--output-directory", _path_argument(folder), "--output-file", OUTPUT_NAME]
+
+
+def _path_argument(path: Path) -> str:
+    """A path that begins with a dash would be taken for an option."""
+    return f"./{path}" if str(path).startswith("-") else str(path)
 
 
 def _required_application(application: Sequence[str]) -> list[str]:
