@@ -22,8 +22,8 @@ import click
 def command(run: Path, seed: int) -> int:
     """Make a simulated run directory to try every command on.
 
-    Two processes with kernel dispatches, host calls, copies and roctx steps on one made-up MI355X each, and a counter
-    pass. No hardware is involved, and everything in it says so.
+    Two ranks with kernel dispatches, host calls, copies and roctx steps, each on a made-up MI355X of its own, and a
+    counter pass. No hardware is involved, and everything in it says so.
     """
     from datetime import datetime, timezone
 

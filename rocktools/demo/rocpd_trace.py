@@ -35,7 +35,8 @@ class TraceShape:
     Attributes:
         dispatches_count: kernel executions, all devices together.
         kernels_count: different kernels; every device loads its own symbol of each.
-        agents_count: GPUs.
+        agents_count: GPUs that the process uses.
+        idle_agents_count: GPUs of the node that come before them, and that other processes use.
         queues_count: hardware queues per GPU.
         streams_count: HIP streams of the process, beside the default stream.
         has_host_calls: whether launch, copy and allocation calls were traced. Without them stack ids are still counted.
@@ -55,6 +56,7 @@ class TraceShape:
     dispatches_count: int
     kernels_count: int = 40
     agents_count: int = 1
+    idle_agents_count: int = 0
     queues_count: int = 4
     streams_count: int = 4
     has_host_calls: bool = True
@@ -122,7 +124,13 @@ def write_trace(path: Path | str, shape: TraceShape, *, options: WriterOptions |
     if options.guid is None:
         options = replace(options, guid=make_guid(f"{shape.seed} {shape.pid}", start_ns=shape.start_ns))
     with RocpdWriter(path, options=options) as writer:
-        rows = TraceRows(writer, pid=shape.pid, agents_count=shape.agents_count, has_host_calls=shape.has_host_calls)
+        rows = TraceRows(
+            writer,
+            pid=shape.pid,
+            agents_count=shape.agents_count,
+            idle_agents_count=shape.idle_agents_count,
+            has_host_calls=shape.has_host_calls,
+        )
         return _write_rows(rows, shape)
 
 

@@ -110,11 +110,15 @@ class OpenRange:
 class TraceRows:
     """Writes the rows of one trace; launch calls on one thread per device, all others on the main thread."""
 
-    def __init__(self, writer: RocpdWriter, *, pid: int, agents_count: int, has_host_calls: bool) -> None:
+    def __init__(
+        self, writer: RocpdWriter, *, pid: int, agents_count: int, idle_agents_count: int, has_host_calls: bool
+    ) -> None:
         self._writer = writer
         self._file = writer.file
         self._pid = pid
         self._agents_count = agents_count
+        self._idle_agents_count = idle_agents_count
+        self._first_agent = _CPUS_COUNT + idle_agents_count
         self._has_host_calls = has_host_calls
         self._kernels_count = 0
         self._queues_count = 0
@@ -129,7 +133,7 @@ class TraceRows:
         writer.process(self._pid, init=start_ns, start=start_ns)
         for thread in range(1 + self._agents_count):
             writer.thread(self._pid + thread)
-        for kind in ["CPU"] * _CPUS_COUNT + ["GPU"] * self._agents_count:
+        for kind in ["CPU"] * _CPUS_COUNT + ["GPU"] * (self._idle_agents_count + self._agents_count):
             writer.agent(kind)
         for _ in range(self._agents_count * queues_count):
             writer.queue()
@@ -146,7 +150,7 @@ class TraceRows:
         """A code object per device, with a symbol of every kernel."""
         self._kernels_count = len(kernels.names)
         for agent in range(self._agents_count):
-            code_object = self._writer.code_object(agent_id=_CPUS_COUNT + agent)
+            code_object = self._writer.code_object(agent_id=self._first_agent + agent)
             for kernel, (name, mangled) in enumerate(zip(kernels.names, kernels.mangled, strict=True)):
                 self._writer.kernel_symbol(
                     name,
@@ -167,7 +171,7 @@ class TraceRows:
                 self._writer.counter_info(name, id=(agent << 32) + number + 1, agent_id=agent)
                 for number, name in enumerate(counters.names)
             ]
-            for agent in range(_CPUS_COUNT, _CPUS_COUNT + self._agents_count)
+            for agent in range(self._first_agent, self._first_agent + self._agents_count)
         ]
         self._pmc_ids = np.array(ids, dtype=np.int64)
 
@@ -198,7 +202,7 @@ class TraceRows:
                 "end": call + 12_000,
                 "address": _ADDRESS + (numbers << 24),
                 "event_id": self._write_events("MEMORY_ALLOCATION", stack, call),
-                "agent_id": _CPUS_COUNT + numbers % self._agents_count if is_alloc else None,
+                "agent_id": self._first_agent + numbers % self._agents_count if is_alloc else None,
                 "size": 1 << 20 + numbers % 4 if is_alloc else 0,
                 "nid": NODE_ID,
                 "pid": self._pid,
@@ -281,7 +285,7 @@ class TraceRows:
             {
                 "id": row,
                 "tid": self._pid + 1 + agent,
-                "agent_id": _CPUS_COUNT + agent,
+                "agent_id": self._first_agent + agent,
                 "kernel_id": 1 + agent * self._kernels_count + kernel,
                 "dispatch_id": row,
                 "queue_id": 1 + agent * self._queues_count + dispatches.queue_index,
@@ -322,7 +326,7 @@ class TraceRows:
         copies = segment.copies
         kind = copies.what % len(_COPY_KINDS)
         names = np.array([self._writer.string(f"MEMORY_COPY_{name}") for name in _COPY_KINDS])
-        device = _CPUS_COUNT + copies.agent_index
+        device = self._first_agent + copies.agent_index
         self._file.insert_many(
             "memory_copy",
             {

@@ -36,7 +36,7 @@ def write_simulated_run(run: Path, *, argv: tuple[str, ...], created_utc: str, s
         shape = TraceShape(
             dispatches_count=DISPATCHES_PER_PROCESS,
             kernels_count=24,
-            agents_count=1,
+            idle_agents_count=rank,
             copies_count=40,
             allocations_count=20,
             ranges_count=4,
