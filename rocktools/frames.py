@@ -71,7 +71,7 @@ class FrameSpec:
         raise UsageError(
             "unknown-column",
             f"{self.name} has no column {name!r}",
-            hint=f"near: {', '.join(near)}" if near else f"columns: {', '.join(self.names)}",
+            hint=f"{', '.join(near)}" if near else f"one of {', '.join(self.names)}",
         )
 
     def select(self, wanted: Iterable[str] | None) -> tuple[str, ...]:

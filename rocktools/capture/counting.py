@@ -82,7 +82,9 @@ def plan_counting(options: SessionOptions, request: CountingRequest) -> PlannedC
     session = begin_session(replace(options, dumps_hlo=False), _job(request))
     known = sorted({gpu.arch for gpu in session.survey.host.gpus})
     catalog = load_catalog(request.architecture or (known[0] if known else DEFAULT_ARCHITECTURE))
-    packing = pack_counters(catalog, parse_request(catalog, counters=request.counters, metrics=request.metrics))
+    names = parse_request(catalog, counters=request.counters, metrics=request.metrics)
+    # A ratio group may repeat a counter in a second pass; kernel replay would add the two up.
+    packing = pack_counters(catalog, names, together=() if request.replays_kernels else None)
     groups = confirm_groups(
         [packed.counters for packed in packing.passes],
         avail=session.survey.avail,

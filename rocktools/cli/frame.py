@@ -31,7 +31,7 @@ def command(name: str, paths: tuple[str, ...], columns: str | None, output: Tabl
     wanted = name.upper().replace("-", "_")
     if wanted not in SPECS:
         near = nearest_names(wanted, SPECS) or list(SPECS)
-        raise UsageError("unknown-frame", f"there is no frame {name!r}", hint=f"frames: {', '.join(near)}")
+        raise UsageError("unknown-frame", f"there is no frame {name!r}", hint=f"one of {', '.join(near)}")
     spec = SPECS[wanted]
     selected = spec.select([column.strip() for column in columns.split(",")] if columns else None)
     with Workspace.open(paths) as workspace:

@@ -52,7 +52,7 @@ def command(paths: tuple[str, ...], by: str, match: str | None, output: TableOut
         frame = stats.frame
         if output.table_format is TableFormat.TABLE:
             hidden = set() if stats.by is By.SHAPE else _OF_ONE_VARIANT
-            if frame.get("devices_count", frame["dispatches_count"]).max() <= 1:
+            if "devices_count" in frame and not (frame["devices_count"] > 1).any():
                 hidden = hidden | _OF_DEVICES
             frame = frame[[name for name in frame.columns if name not in hidden]]
         title = (

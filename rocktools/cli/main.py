@@ -27,7 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "counters": ("rocktools.cli.counters", "Which hardware counters there are, and how many runs they take."),
     "doctor": ("rocktools.cli.doctor", "What would make a capture on this machine fail or mislead."),
     "trace": ("rocktools.cli.trace", "Trace a job under rocprofv3, checked before and after."),
-    "pmc": ("rocktools.cli.pmc", "Count hardware events of chosen kernels, in as few passes as fit."),
+    "pmc": ("rocktools.cli.pmc", "Count hardware events of chosen kernels."),
     "rocpd": ("rocktools.cli.rocpd", "Recover a rocpd file that was cut off, or scrub one to share."),
     "demo": ("rocktools.cli.demo", "Make a simulated run to try everything on."),
 }
@@ -66,7 +66,7 @@ class _CommandTable(click.Group):
             raise UsageError(
                 "unknown-command",
                 f"there is no command {args[0]!r}",
-                hint=f"near: {', '.join(near)}" if near else "rocktools --help lists them",
+                hint=f"{', '.join(near)}" if near else "rocktools --help lists them",
             )
         return args[0], self.get_command(ctx, args[0]), args[1:]
 

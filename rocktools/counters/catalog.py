@@ -165,7 +165,7 @@ class Catalog:
             what += f"; {' and '.join(having)} {'has' if len(having) == 1 else 'have'} it"
         near = nearest_names(stem or name, self.counters)
         fallback = f"rocktools counters list --arch {self.architecture}"
-        return UsageError("unknown-counter", what, hint=f"near: {', '.join(near)}" if near else fallback)
+        return UsageError("unknown-counter", what, hint=f"{', '.join(near)}" if near else fallback)
 
 
 def architectures() -> tuple[str, ...]:

@@ -54,7 +54,7 @@ def parse_counters(catalog: Catalog, texts: Iterable[str]) -> tuple[str, ...]:
         raise refusals.popitem()[1]
     if refusals:
         first = next(iter(refusals.values()))
-        hints = [f"for {name} {refusal.hint}" for name, refusal in refusals.items()]
+        hints = [f"for {name}: {refusal.hint}" for name, refusal in refusals.items()]
         raise UsageError(
             first.reference, "; ".join(refusal.what for refusal in refusals.values()), hint="; ".join(hints)
         )

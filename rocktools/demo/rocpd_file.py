@@ -275,7 +275,7 @@ class RocpdFile:
                 raise UsageError(
                     "rocpd-no-such-column",
                     f"rocpd_{base} of version {self.schema.version} has no column {name!r}",
-                    hint=f"near: {', '.join(near)}" if near else f"columns: {', '.join(known)}",
+                    hint=f"{', '.join(near)}" if near else f"one of {', '.join(known)}",
                 )
         return ", ".join(f'"{name}"' for name in names)
 

@@ -183,7 +183,7 @@ class Schema:
             raise UsageError(
                 "rocpd-no-such-table",
                 f"rocpd {self.version} has no table {base!r}",
-                hint=f"near: {', '.join(near)}" if near else f"tables: {', '.join(self.table_names)}",
+                hint=f"{', '.join(near)}" if near else f"one of {', '.join(self.table_names)}",
             )
         matches = (_WORD.fullmatch(word) for word in _TABLES[base].split())
         words = [match.groupdict() for match in matches if match]

@@ -38,6 +38,10 @@ class ColumnKind(str, Enum):
 
 
 _INSTANTS = frozenset({"start_ns", "end_ns", "time_ns", "pass_start_ns", "pass_end_ns"})
+# Sizes that are powers of two and are compared with limits of the hardware: exact, since 131.1 kB hides 128 KiB.
+_EXACT_SIZES = frozenset(
+    {"lds_bytes", "scratch_bytes", "static_lds_bytes", "static_scratch_bytes", "kernarg_bytes", "lds_per_cu_bytes"}
+)
 _LONG_TEXTS = frozenset({"command", "path", "range"})
 _KIND_OF_UNIT = {
     "ns": ColumnKind.DURATION,
@@ -172,6 +176,8 @@ def _kind_of(name: str, dtype: object) -> ColumnKind:
     if not is_number_dtype(dtype):
         is_long = name in _LONG_TEXTS or name == "name" or name.endswith("_name")
         return ColumnKind.NAME if is_long else ColumnKind.TEXT
+    if name in _EXACT_SIZES:
+        return ColumnKind.COUNT
     unit = unit_of(name)
     if unit is not None:
         return _KIND_OF_UNIT.get(unit, ColumnKind.QUANTITY)

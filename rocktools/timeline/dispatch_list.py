@@ -76,7 +76,7 @@ def select_dispatches(listed: pd.DataFrame, *, match: str | None = None, device:
         if device not in known:
             near = nearest_names(device, known) or known[:8]
             raise UsageError(
-                "unknown-device", f"no dispatch ran on a device {device!r}", hint=f"devices: {', '.join(near)}"
+                "unknown-device", f"no dispatch ran on a device {device!r}", hint=f"one of {', '.join(near)}"
             )
         listed = listed[listed["device"] == device]
     return listed

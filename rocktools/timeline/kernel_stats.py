@@ -27,6 +27,7 @@ from rocktools.intervals import union_length_by
 from rocktools.timeline.devices import index_devices
 from rocktools.timeline.dispatch_list import compile_match
 from rocktools.timeline.grouping import Groups, IntArray, codes_of, extent_texts, group_rows
+from rocktools.units import count_noun
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -371,8 +372,8 @@ def _unknown_agents(timed: _Timed) -> list[Finding]:
             rule="unknown-agent",
             severity=Severity.WARNING,
             where="AGENTS",
-            message=f"{len(timed.unknown)} agents that ran dispatches are not listed, among them {timed.unknown[0]}; "
-            "each counts as a device of its own",
+            message=f"{count_noun(len(timed.unknown), 'agent')} that ran dispatches are not listed, among them "
+            f"{timed.unknown[0]}; each counts as a device of its own",
             numbers={"unknown_agents_count": len(timed.unknown)},
         )
     ]

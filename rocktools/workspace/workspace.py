@@ -25,6 +25,7 @@ from rocktools.sources.rocpd.columns import TableReader
 from rocktools.sources.rocpd.opening import ReadableDatabase, make_readable
 from rocktools.sources.rocpd.parts import Part, assemble_frame
 from rocktools.sources.rocpd.schema import ProcessTables, read_processes
+from rocktools.units import count_noun
 from rocktools.workspace.paths import DatabasePath, find_databases, unused_label
 
 
@@ -175,10 +176,10 @@ class Workspace:
             counted = sum(process.is_counter_pass for process in self.loaded)
             raise NothingToRead(
                 "no-traced-dispatches",
-                f"there is no traced dispatch in these {len(self.loaded)} processes"
+                f"there is no traced dispatch in {count_noun(len(self.loaded), 'process')}"
                 + (f" ({counted} of them are counter passes, whose times are not those of the job)" if counted else ""),
                 where=", ".join(str(process.source.path) for process in self.loaded[:3]),
-                hint="rocktools dispatches --counted" if counted else "rocktools info tells what is in them",
+                hint=f"rocktools {'dispatches --counted' if counted else 'info'} {self.loaded[0].source.path}",
             )
         return found
 
@@ -192,9 +193,9 @@ class Workspace:
         if found.empty:
             raise NothingToRead(
                 "no-counted-dispatches",
-                f"none of these {len(self.loaded)} processes is a counter pass",
+                f"there is no counter pass among {count_noun(len(self.loaded), 'process')}",
                 where=", ".join(str(process.source.path) for process in self.loaded[:3]),
-                hint="rocktools info tells what is in them",
+                hint=f"rocktools info {self.loaded[0].source.path}",
             )
         return found
 

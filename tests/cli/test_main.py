@@ -104,7 +104,7 @@ def test_unknown_command_lists_near_names(capsys):
     assert main(["kernel"]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert err == "rocktools: error: unknown-command: there is no command 'kernel'\n  try: near: kernels\n"
+    assert err == "rocktools: error: unknown-command: there is no command 'kernel'\n  try: kernels\n"
 
 
 def test_unknown_command_without_near_names_points_to_help(capsys):

@@ -316,7 +316,7 @@ def test_a_wrong_name_gets_the_nearest_ones(tmp_path: Path) -> None:
     with RocpdWriter(tmp_path / "t.db") as writer:
         with pytest.raises(UsageError, match="no table 'kernel_dispatches'") as caught:
             writer.insert("kernel_dispatches")
-        assert caught.value.hint == "near: kernel_dispatch"
+        assert caught.value.hint == "kernel_dispatch"
         with pytest.raises(UsageError, match="no column 'queue'") as caught:
             writer.insert("kernel_dispatch", queue=1)
         assert "queue_id" in str(caught.value.hint)

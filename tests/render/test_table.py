@@ -31,7 +31,7 @@ def test_every_spec_becomes_a_table_with_its_columns_units_and_meanings():
     [
         (DISPATCHES, "start_ns", ColumnKind.INSTANT),
         (SAMPLES, "time_ns", ColumnKind.INSTANT),
-        (DISPATCHES, "lds_bytes", ColumnKind.BYTES),
+        (DISPATCHES, "lds_bytes", ColumnKind.COUNT),
         (DISPATCHES, "grid_workitems_x", ColumnKind.COUNT),
         (DISPATCHES, "vgpr_count", ColumnKind.COUNT),
         (DISPATCHES, "dispatch_id", ColumnKind.IDENTIFIER),

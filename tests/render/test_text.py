@@ -87,8 +87,8 @@ def test_largest_int64_is_exact():
 
 
 def test_two_columns_that_would_look_alike_keep_their_full_names():
-    text = render_text(_table({"lds_bytes": [1], "lds_count": [2], "sum_ns": [3]}), width=80)
-    assert text.split("\n")[2].split() == ["lds_bytes", "lds_count", "sum"]
+    text = render_text(_table({"copied_bytes": [1], "copied_count": [2], "sum_ns": [3]}), width=80)
+    assert text.split("\n")[2].split() == ["copied_bytes", "copied_count", "sum"]
 
 
 def test_cut_line_tells_how_many_rows_there_are():

@@ -16,6 +16,7 @@ from rocktools.sources.rocpd.dispatches import read_dispatches
 from rocktools.sources.rocpd.parts import LabelColumn
 from rocktools.sources.rocpd.schema import RECOVERED_TAG, ProcessTables, quote_name
 from rocktools.sources.rocpd.visibility import check_visibility
+from rocktools.units import count_noun
 
 # GPU and CPU time stamps of one event chain may be out of order by this much without meaning anything: the tool shifts
 # times it finds impossible, and up to 209 µs of skew have been reported.
@@ -216,7 +217,7 @@ def check_queues(reader: TableReader, process: ProcessTables, *, is_counter_pass
                 process,
                 "overlap-on-queue",
                 Severity.NOTE if is_noise else Severity.WARNING,
-                f"{count:,} dispatches begin before the one ahead of them on their queue ends, by up to {largest:,} ns",
+                f"{count_noun(count, 'overlap')} of neighbours on one queue, up to {largest:,} ns",
                 "inaccuracy of the time stamps" if is_noise else "sums of durations count this time twice; use unions",
                 overlaps_count=count,
                 largest_ns=largest,

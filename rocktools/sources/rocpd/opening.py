@@ -211,7 +211,7 @@ def read_header(path: Path) -> tuple[bytes, int]:
             "not-sqlite",
             f"not an SQLite database, so not a rocpd database (it begins with {header[:16]!r})",
             where=str(path),
-            hint="rocktools reads the *_results.db files of rocprofv3 and rocprof-sys",
+            hint="give the *_results.db files of rocprofv3 or rocprof-sys",
         )
     return header, size_bytes
 

@@ -145,7 +145,7 @@ _FOREIGN = (
         "not-rocpd-rocprof-compute",
         frozenset({"compute_metadata"}),
         "this is an analysis database of rocprof-compute (metric values, no dispatch trace)",
-        "give the rocpd databases of the trace instead; analysis databases are input of the batch collection",
+        "give the rocpd databases of the trace instead",
     ),
     _Foreign(
         "not-rocpd-nsight",
@@ -193,7 +193,7 @@ def read_processes(reader: TableReader) -> tuple[ProcessTables, ...]:
         f"an SQLite database, but not of rocpd: its tables are {', '.join(sorted(table_names)[:5])}"
         + (", ..." if len(table_names) > 5 else ""),
         where=str(path),
-        hint="rocktools reads the *_results.db files of rocprofv3 and rocprof-sys",
+        hint="give the *_results.db files of rocprofv3 or rocprof-sys",
     )
 
 
