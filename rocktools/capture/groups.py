@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rocktools.capture.rocprofv3 import pmc_check_argv
-from rocktools.errors import CaptureError, ToolFailed
+from rocktools.errors import CaptureError
 from rocktools.findings import Finding, Severity
-from rocktools.process import ToolOutput, read_output
+from rocktools.process import read_output
 
 # It lists all counters of all devices anew for each name.
 _CHECK_TIMEOUT_S = 120.0
@@ -54,46 +54,40 @@ def confirm_groups(
     confirmed: list[tuple[str, ...]] = []
     findings: list[Finding] = []
     for group in packed:
-        answer = _ask(avail, group, device, environment)
-        if answer is None:
-            return ConfirmedGroups(groups=packed, confirmed_by="table", findings=(_unusable(avail),))
-        if answer:
-            confirmed.append(group)
+        try:
+            parts = _confirm(avail, group, device, environment)
+        except _NoAnswerError as error:
+            return ConfirmedGroups(groups=packed, confirmed_by="table", findings=(_unusable(avail, error.reason),))
+        confirmed += parts
+        if len(parts) == 1:
             continue
-        halves = _halve(avail, group, device, environment)
-        confirmed += halves
         findings.append(
             Finding(
                 rule="group-refused-by-tool",
                 severity=Severity.WARNING,
                 where=str(avail),
                 message=(
-                    f"{', '.join(group)} fit by our table, but pmc-check refuses them: split into {len(halves)} passes"
+                    f"{', '.join(group)} fit by our table, but pmc-check refuses them: split into {len(parts)} passes"
                 ),
-                numbers={"passes_count": len(halves)},
+                numbers={"passes_count": len(parts)},
                 advice="ratios between counters of different passes are not sound",
             )
         )
     return ConfirmedGroups(groups=tuple(confirmed), confirmed_by="rocprofv3-avail pmc-check", findings=tuple(findings))
 
 
-def _ask(avail: Path, group: Sequence[str], device: int, environment: Mapping[str, str]) -> bool | None:
-    """True: it can be collected; False: it cannot; None: the tool does not work here."""
-    argv = pmc_check_argv(str(avail), group, device=device)
-    try:
-        output = read_output(argv, env=environment, timeout_s=_CHECK_TIMEOUT_S)
-    except ToolFailed:
-        return None
-    if output.exit_code == 0:
-        return True
-    return False if _is_refusal(output) else None
+class _NoAnswerError(Exception):
+    """The tool neither accepts nor refuses: it does not work here."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
-def _is_refusal(output: ToolOutput) -> bool:
-    return output.exit_code == 1 and any(text in output.stderr for text in _REFUSAL_TEXTS)
-
-
-def _halve(avail: Path, group: tuple[str, ...], device: int, environment: Mapping[str, str]) -> list[tuple[str, ...]]:
+def _confirm(avail: Path, group: tuple[str, ...], device: int, environment: Mapping[str, str]) -> list[tuple[str, ...]]:
+    """The group, or the parts of it that are accepted."""
+    if _is_accepted(avail, group, device, environment):
+        return [group]
     if len(group) == 1:
         raise CaptureError(
             "counter-refused-by-tool",
@@ -102,18 +96,29 @@ def _halve(avail: Path, group: tuple[str, ...], device: int, environment: Mappin
             hint="rocprofv3-avail list --pmc shows what this installation knows; is it the right device (--device)?",
         )
     middle = len(group) // 2
-    accepted = []
-    for half in (group[:middle], group[middle:]):
-        is_accepted = _ask(avail, half, device, environment)
-        accepted += [half] if is_accepted else _halve(avail, half, device, environment)
-    return accepted
+    halves = (group[:middle], group[middle:])
+    return [part for half in halves for part in _confirm(avail, half, device, environment)]
 
 
-def _unusable(avail: Path) -> Finding:
+def _is_accepted(avail: Path, group: Sequence[str], device: int, environment: Mapping[str, str]) -> bool:
+    argv = pmc_check_argv(str(avail), group, device=device)
+    try:
+        output = read_output(argv, env=environment, timeout_s=_CHECK_TIMEOUT_S)
+    except CaptureError as error:  # it hangs, or cannot be started
+        raise _NoAnswerError(error.what) from error
+    if output.exit_code == 0:
+        return True
+    if output.exit_code == 1 and any(text in output.stderr for text in _REFUSAL_TEXTS):
+        return False
+    last_line = (output.stderr.strip().splitlines() or ["without a word"])[-1]
+    raise _NoAnswerError(f"code {output.exit_code}: {last_line[:200]}")
+
+
+def _unusable(avail: Path, reason: str) -> Finding:
     return Finding(
         rule="pmc-check-unusable",
         severity=Severity.WARNING,
         where=str(avail),
-        message="it does not answer, so the groups rest on our table of block capacities alone",
+        message=f"it does not say whether counters fit ({reason}), so the groups rest on our table of capacities alone",
         advice="run it by hand; if librocprofv3-list-avail.so is missing, ROCPROF_LIST_AVAIL_TOOL_LIBRARY can name it",
     )
