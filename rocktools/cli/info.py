@@ -57,7 +57,7 @@ def command(paths: tuple[str, ...], part: str | None, output: TableOutput) -> in
         }
         emit_tables([_table(inventory, name, output) for name in _PARTS], output, schema=_SCHEMA, head=head)
     emit_findings(inventory.findings)
-    return opening if inventory.is_trustworthy else EXIT_FAILURE
+    return opening if inventory.is_trustworthy and inventory.is_complete else EXIT_FAILURE
 
 
 def _table(inventory: Inventory, name: str, output: TableOutput) -> Table:

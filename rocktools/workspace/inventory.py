@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pandas as pd
 
-from rocktools.errors import UsageError
+from rocktools.errors import InputError, UsageError
 from rocktools.findings import Finding, Severity
 from rocktools.frames import AGENTS, PROCESSES, Column, FrameSpec, require_frame
-from rocktools.sources.rocpd import contents
-from rocktools.workspace.workspace import Workspace
+from rocktools.sources.rocpd import contents, health
+from rocktools.workspace.workspace import LoadedProcess, Workspace
 
 _KEY = PROCESSES.columns[:2]
 _NO_ROWS = "no row of this kind has an exact time"
@@ -67,6 +67,7 @@ class Inventory:
         contents: CONTENTS.
         counters: COUNTERS.
         findings: of opening, of reading and of all health checks.
+        is_complete: whether no file broke while it was read.
         is_simulated: whether any file says that no hardware produced it.
     """
 
@@ -75,6 +76,7 @@ class Inventory:
     contents: pd.DataFrame
     counters: pd.DataFrame
     findings: tuple[Finding, ...]
+    is_complete: bool
     is_simulated: bool
 
     @property
@@ -107,36 +109,70 @@ def _is_about(path: str, where: str) -> bool:
     return where == path or where.startswith(f"{path}, ")
 
 
+@dataclass(slots=True)
+class _Taken:
+    """What was found so far, as rows of the frames."""
+
+    contents: list[tuple[str, str, str, int, int | None, int | None]] = field(default_factory=list)
+    counters: list[tuple[str, str, str, int]] = field(default_factory=list)
+    dispatches: dict[tuple[str, str, int], int] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+
+
 def take_inventory(workspace: Workspace) -> Inventory:
-    """Look at everything in the files, health checks included.
+    """Look at everything in the files, health checks included. A file that breaks while it is read costs only itself.
 
     Raises:
-        DamagedFile: a file broke while it was read.
+        InputError: every file broke; the error of the first.
     """
-    rows: list[tuple[str, str, str, int, int | None, int | None]] = []
-    counters: list[tuple[str, str, str, int]] = []
-    dispatches: dict[tuple[str, str, int], int] = {}
+    taken = _Taken()
+    errors: list[InputError] = []
     for process in workspace.loaded:
-        run, label = process.source.run, process.tables.label
-        with workspace.reader(process) as reader:
-            domains = contents.count_domains(reader, process.tables)
-            for content in contents.list_contents(reader, process.tables):
-                rows.append((run, label, content.subject, content.rows_count, content.first_ns, content.last_ns))
-                if content.base == "region":
-                    rows += [(run, label, f"  {name}", count, None, None) for name, count in domains.items()]
-            by_agent = contents.count_dispatches_by_agent(reader, process.tables)
-            dispatches.update({(run, label, agent): count for agent, count in by_agent.items()})
-            if process.is_counter_pass:
-                found = contents.count_counter_rows(reader, process.tables)
-                counters += [(run, label, name, count) for name, count in found.items()]
-    findings = workspace.check_health()
+        try:
+            _take(workspace, process, taken)
+        except InputError as error:
+            errors.append(error)
+            taken.findings.append(_broken(process, error))
+    if len(errors) == len(workspace.loaded):
+        raise errors[0]
+    processes, agents = workspace.processes(), workspace.agents()
+    found = [*workspace.findings, *taken.findings]
     return Inventory(
-        processes=workspace.processes(),
-        devices=_devices(workspace.agents(), dispatches),
-        contents=_contents_frame(rows),
-        counters=_counters_frame(counters),
-        findings=tuple(workspace.findings + findings),
+        processes=processes,
+        devices=_devices(agents, taken.dispatches),
+        contents=_contents_frame(taken.contents),
+        counters=_counters_frame(taken.counters),
+        findings=tuple(finding for position, finding in enumerate(found) if finding not in found[:position]),
+        is_complete=not errors,
         is_simulated=workspace.is_simulated,
+    )
+
+
+def _take(workspace: Workspace, process: LoadedProcess, taken: _Taken) -> None:
+    """Add what one process has, whole or not at all."""
+    run, label, tables = process.source.run, process.tables.label, process.tables
+    with workspace.reader(process) as reader:
+        listed = contents.list_contents(reader, tables)
+        domains = contents.count_domains(reader, tables)
+        by_agent = contents.count_dispatches_by_agent(reader, tables)
+        counted = contents.count_counter_rows(reader, tables) if process.is_counter_pass else {}
+        findings = health.check_process(reader, tables, is_counter_pass=process.is_counter_pass)
+    for content in listed:
+        taken.contents.append((run, label, content.subject, content.rows_count, content.first_ns, content.last_ns))
+        if content.base == "region":
+            taken.contents += [(run, label, f"  {name}", count, None, None) for name, count in domains.items()]
+    taken.dispatches.update({(run, label, agent): count for agent, count in by_agent.items()})
+    taken.counters += [(run, label, name, count) for name, count in counted.items()]
+    taken.findings += findings
+
+
+def _broken(process: LoadedProcess, error: InputError) -> Finding:
+    return Finding(
+        rule=error.reference,
+        severity=Severity.FAULT,
+        where=error.where or str(process.tables.path),
+        message=f"left out: {error.what}",
+        advice=error.hint or "",
     )
 
 

@@ -76,6 +76,17 @@ def find_databases(arguments: Sequence[str | Path]) -> tuple[DatabasePath, ...]:
 
 def _expand(text: str) -> list[tuple[Path, Path, bool]]:
     """(file, root that names the run, whether the user named the file) for one argument."""
+    if not text:  # an unset variable of the shell: as a path it would be the working folder
+        raise InputError("no-such-file", "a path is empty: the working folder is '.'")
+    try:
+        return _find_named(text)
+    except OSError as error:
+        raise InputError(
+            "unreadable-file", f"the system refuses to look there: {error.strerror}", where=text
+        ) from error
+
+
+def _find_named(text: str) -> list[tuple[Path, Path, bool]]:
     path = Path(text)
     if path.is_dir():
         files = _find_in_folder(path)

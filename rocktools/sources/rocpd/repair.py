@@ -22,7 +22,7 @@ from typing import Any
 from urllib.parse import quote
 
 from rocktools import __version__
-from rocktools.errors import DamagedFile, InputError, RocktoolsError, UnknownFormat
+from rocktools.errors import DamagedFile, InputError, RocktoolsError, UnknownFormat, UnsupportedVersion
 from rocktools.findings import Finding, Severity
 from rocktools.sources.rocpd.columns import TableReader
 from rocktools.sources.rocpd.opening import (
@@ -122,6 +122,7 @@ def recover_database(source: Path, target: Path) -> DatabaseCopy:
     """
     read_header(source)
     check_writer(source)
+    _refuse_other_formats(source)
     with tempfile.TemporaryDirectory(prefix="rocktools-") as folder:
         copy = copy_with_sidecars(source, Path(folder))
         if find_sidecar(source) is not None:
@@ -174,6 +175,17 @@ def scrub_database(source: Path, target: Path, *, hides_identity: bool = False) 
             tables = _copy_tables(_Source(connection=old, path=source), new, replace)
             database.require_unchanged()
     return DatabaseCopy(tables=tables, findings=database.findings)
+
+
+def _refuse_other_formats(source: Path) -> None:
+    """Refuse a sound file that is no rocpd database we read, by name. Damage is what recovery is for."""
+    try:
+        with make_readable(source) as database:
+            _require_processes(database)
+    except (UnknownFormat, UnsupportedVersion):
+        raise
+    except InputError:
+        return
 
 
 def _require_processes(database: ReadableDatabase) -> None:

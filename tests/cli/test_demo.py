@@ -1,0 +1,153 @@
+"""`rocktools demo`: a run that every command reads, that says it is simulated, and that never replaces anything."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import CommandLine
+from rocpd_files import read_sql
+from torn_files import look_of, tables_of
+
+from rocktools.cli.main import main
+from rocktools.demo import simulate_run
+from rocktools.rundir import read_manifest
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("demo") / "first" / "run"
+    assert main(["demo", "-o", str(folder)]) == 0
+    return folder
+
+
+def test_it_has_the_layout_of_a_run(demo: Path) -> None:
+    assert sorted(path.relative_to(demo).as_posix() for path in demo.rglob("*") if path.is_file()) == [
+        "manifest.json",
+        "pmc/waves_and_l2/4713_results.db",
+        "trace/rank_0_4711_results.db",
+        "trace/rank_1_4712_results.db",
+    ]
+
+
+def test_its_manifest_says_simulated_and_knows_every_file(demo: Path) -> None:
+    manifest = read_manifest(demo)
+    assert manifest.is_simulated is True
+    assert manifest.created_utc.endswith("+00:00")
+    sha256sum = shutil.which("sha256sum")
+    if sha256sum is None:
+        pytest.skip("there is no sha256sum to compare with")
+    ran = subprocess.run([sha256sum, *manifest.files], cwd=demo, capture_output=True, text=True, check=True)
+    assert {line.split()[1]: line.split()[0] for line in ran.stdout.splitlines()} == manifest.files
+    assert sorted(manifest.files) == [
+        path.relative_to(demo).as_posix() for path in sorted(demo.rglob("*.db"), key=lambda path: path.as_posix())
+    ]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["kernels"],
+        ["kernels", "--by", "device"],
+        ["dispatches"],
+        ["dispatches", "--counted"],
+        ["info"],
+        ["frame", "counter_values"],
+        ["frame", "ranges"],
+        ["frame", "copies"],
+        ["frame", "host_calls"],
+    ],
+)
+def test_every_command_reads_it_and_says_simulated(demo: Path, run: CommandLine, arguments: list[str]) -> None:
+    ran = run(*arguments, demo)
+    assert ran.code == 0
+    assert ran.out.startswith("SIMULATED: no hardware produced these numbers\n")
+    assert "fault" not in ran.err
+    assert "no rows" not in ran.out
+
+
+def test_its_kernels_are_those_of_its_traces_alone(demo: Path, run: CommandLine) -> None:
+    rows = run.rows("kernels", demo)
+    traces = sorted((demo / "trace").glob("*.db"))
+    expected = [
+        read_sql(path, 'SELECT count(*), sum("end" - "start") FROM rocpd_kernel_dispatch')[0] for path in traces
+    ]
+    assert sum(row["dispatches_count"] for row in rows) == sum(count for count, _ in expected) == 12_000
+    assert sum(row["total_ns"] for row in rows) == sum(total_ns for _, total_ns in expected)
+    assert {row["pass"] for row in run.rows("dispatches", "--counted", demo)} == {"waves_and_l2"}
+    document = run.document("info", demo)
+    assert {row["rank"] for row in document["tables"][0]["rows"]} == {None, 0, 1}
+    assert document["is_simulated"] is True
+
+
+def test_same_seed_same_rows_another_seed_others(demo: Path, run: CommandLine, tmp_path: Path) -> None:
+    assert run("demo", "-o", tmp_path / "again").code == 0
+    assert run("demo", "-o", tmp_path / "other", "--seed", 7).code == 0
+    for path in sorted(demo.rglob("*.db")):
+        name = path.relative_to(demo)
+        assert tables_of(tmp_path / "again" / name) == tables_of(path)
+        assert tables_of(tmp_path / "other" / name) != tables_of(path)
+
+
+def test_it_says_what_it_made_and_what_to_try(run: CommandLine, tmp_path: Path) -> None:
+    ran = run("demo", "-o", tmp_path / "run")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.splitlines()[0] == (
+        f"{tmp_path / 'run'}: simulated run of 2 processes, 12,000 dispatches, 1 counter pass"
+    )
+    assert f"rocktools info {tmp_path / 'run'}" in ran.out
+    assert json.loads((tmp_path / "run" / "manifest.json").read_text(encoding="utf-8"))["schema"] == "rocktools.run/1"
+
+
+def test_folder_that_holds_something_is_refused(run: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "notes.txt").write_text("mine")
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    before = look_of(tmp_path)
+    for name in ("full", "file", "dangling", "file/below"):
+        ran = run("demo", "-o", tmp_path / name)
+        assert (ran.code, ran.out) == (2, "")
+        assert str(tmp_path / name) in ran.err
+    assert look_of(tmp_path) == before
+    (tmp_path / "empty").mkdir()
+    assert run("demo", "-o", tmp_path / "empty").code == 0
+
+
+@pytest.mark.parametrize("options", [[], ["-o", "run", "--seed", "-1"], ["-o", "run", "--seed", "x"]])
+def test_impossible_options_end_with_2(
+    run: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("demo", *options).code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_run_that_did_not_end_has_no_manifest(run: CommandLine, tmp_path: Path, monkeypatch) -> None:
+    whole, calls = simulate_run.write_trace, []
+
+    def fail_on_the_third(path: Path, shape: object) -> object:
+        calls.append(path)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return whole(path, shape)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(simulate_run, "write_trace", fail_on_the_third)
+    ran = run("demo", "-o", tmp_path / "run")
+    assert ran.code == 1
+    assert "interrupted" in ran.err
+    assert not list((tmp_path / "run").rglob("manifest.json*"))
+
+
+def test_it_works_in_a_process_of_its_own(tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "error", "-m", "rocktools.cli.main"]
+    made = subprocess.run([*command, "demo", "-o", "run"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (made.returncode, made.stderr) == (0, "")
+    ran = subprocess.run([*command, "kernels", "run"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.startswith("SIMULATED")
+    assert read_manifest(tmp_path / "run").argv[1:] == ("demo", "-o", "run")

@@ -1,0 +1,104 @@
+"""`rocktools frame`: any frame, whole or by column, with the rows of its base table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from command_line import CommandLine, assert_formats_agree
+from rocpd_files import read_sql
+
+from rocktools.frames import SPECS
+
+# Frame -> rows of the two databases together, in plain SQL over the stock tables.
+_COUNTS = {
+    "DISPATCHES": "SELECT count(*) FROM rocpd_kernel_dispatch",
+    "HOST_CALLS": "SELECT count(*) FROM regions WHERE category NOT LIKE 'MARKER%'",
+    "COPIES": "SELECT count(*) FROM rocpd_memory_copy",
+    "ALLOCATIONS": "SELECT count(*) FROM rocpd_memory_allocate",
+    "AGENTS": "SELECT count(*) FROM rocpd_info_agent",
+    "KERNEL_SYMBOLS": "SELECT count(*) FROM rocpd_info_kernel_symbol",
+    "PROCESSES": "SELECT count(*) FROM rocpd_info_process",
+    "RANGES": "SELECT (SELECT count(*) FROM regions WHERE category LIKE 'MARKER%')"
+    " + (SELECT count(*) FROM rocpd_sample AS s JOIN rocpd_event AS e ON e.id = s.event_id)",
+    "SAMPLES": "SELECT count(*) FROM rocpd_sample WHERE event_id IS NULL",
+}
+
+
+@pytest.mark.parametrize("name", _COUNTS)
+def test_rows_are_those_of_the_base_table(databases, run: CommandLine, name: str) -> None:
+    rows = run.rows("frame", name, databases.trace, databases.mixed)
+    expected = sum(read_sql(path, _COUNTS[name])[0][0] for path in (databases.trace, databases.mixed))
+    assert len(rows) == expected > 0
+    assert list(rows[0]) == list(SPECS[name].names)
+
+
+def test_counter_frames_hold_the_counter_pass_only(databases, run: CommandLine) -> None:
+    values = run.rows("frame", "counter_values", databases.counters, databases.trace)
+    expected = read_sql(
+        databases.counters,
+        "SELECT d.dispatch_id, i.name, sum(p.value), min(p.value), max(p.value), count(*) FROM rocpd_pmc_event AS p"
+        " JOIN rocpd_kernel_dispatch AS d ON d.event_id = p.event_id JOIN rocpd_info_pmc AS i ON i.id = p.pmc_id"
+        " GROUP BY d.dispatch_id, i.name ORDER BY d.dispatch_id, i.name",
+    )
+    columns = ("dispatch_id", "counter", "sum_value", "min_value", "max_value", "instances_count")
+    assert [tuple(row[name] for name in columns) for row in values] == expected
+    assert len(run.rows("frame", "COUNTED-DISPATCHES", databases.counters, databases.trace)) == 24
+    assert run.rows("frame", "dispatches", databases.counters) == []
+    document = run.document("frame", "counter_values", databases.counters)
+    assert {column["evidence"] for column in document["columns"]} == {"counter"}
+
+
+@pytest.mark.parametrize("name", ["host_calls", "Host-Calls", "HOST_CALLS"])
+def test_name_may_be_written_in_either_case(databases, run: CommandLine, name: str) -> None:
+    assert run.document("frame", name, databases.trace, "--top", 1)["name"] == "HOST_CALLS"
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_formats_agree(databases, run: CommandLine, tmp_path: Path, name: str) -> None:
+    assert assert_formats_agree(run, tmp_path, "frame", name, databases.trace, databases.mixed, databases.counters)
+
+
+def test_chosen_columns_come_in_the_order_of_the_frame_with_the_key(databases, run: CommandLine) -> None:
+    [row] = run.rows("frame", "dispatches", databases.trace, "--columns", "end_ns, start_ns", "--top", 1)
+    assert list(row) == ["run", "process", "dispatch_id", "start_ns", "end_ns"]
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["frame", "dispatch"], ["unknown-frame: there is no frame 'dispatch'", "DISPATCHES"]),
+        (["frame", "nonsense"], ["unknown-frame", "DISPATCHES", "KERNEL_SYMBOLS"]),
+        (["frame", "dispatches", "--columns", "kernel_nam"], ["no column 'kernel_nam'", "near: kernel_name"]),
+        (["frame", "dispatches", "--columns", "zzz"], ["no column 'zzz'", "columns: run, process"]),
+        (["frame", "dispatches", "--columns", "start_ns,,end_ns"], ["no column ''"]),
+        (["frame", "dispatches", "--format", "txt"], ["'txt' is not one of"]),
+        (["frame"], ["--help"]),
+    ],
+)
+def test_unknown_names_end_with_2_and_near_ones(databases, run: CommandLine, arguments: list[str], words) -> None:
+    ran = run(*arguments, databases.trace)
+    assert (ran.code, ran.out) == (2, "")
+    for word in words:
+        assert word in ran.err
+
+
+def test_frame_without_rows_has_its_columns(databases, run: CommandLine) -> None:
+    ran = run("frame", "samples", databases.trace)
+    assert ran.code == 0
+    assert "SAMPLES: 0 rows" in ran.out
+    assert "time_ns" in ran.out
+    assert run.rows("frame", "copies", databases.minimal) == []
+
+
+def test_table_is_cut_with_a_count(databases, run: CommandLine) -> None:
+    assert "cut: showing 20 of 400 rows" in run("frame", "dispatches", databases.trace).out
+
+
+def test_all_samples_of_the_real_file_are_accounted_for(shared: Path, run: CommandLine) -> None:
+    path = shared / "data" / "rocpd" / "rocprofsys-mi350x.db"
+    samples = run.rows("frame", "samples", path)
+    marks = [row for row in run.rows("frame", "ranges", path) if row["kind"] == "mark"]
+    assert len(samples) + len(marks) == 880
+    assert read_sql(path, "SELECT count(*) FROM rocpd_sample") == [(880,)]
+    assert read_sql(path, "SELECT count(*) FROM samples") == [(0,)]

@@ -1,0 +1,271 @@
+"""`rocktools info`: counts of plain SQL, one JSON document, and an exit code that says whether to trust the files."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import referencing
+from command_line import CommandLine, assert_formats_agree, read_rows
+from rocpd_files import BOOT_NS, edit, read_sql
+from torn_files import leaves_of, zero_pages
+
+from rocktools.findings import Severity
+
+RENDER = Path(__file__).resolve().parents[2] / "rocktools" / "render"
+SCHEMA = json.loads((RENDER / "tables.schema.json").read_text(encoding="utf-8"))
+TABLE_SCHEMA = json.loads((RENDER / "table.schema.json").read_text(encoding="utf-8"))
+REGISTRY = referencing.Registry().with_resources(
+    [(schema["$id"], referencing.Resource.from_contents(schema)) for schema in (SCHEMA, TABLE_SCHEMA)]
+)
+
+
+def validate(document: object) -> None:
+    jsonschema.Draft202012Validator(SCHEMA, registry=REGISTRY).validate(document)
+
+
+def tables_in(document: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    return {table["name"]: table["rows"] for table in document["tables"]}
+
+
+def rules_in(document: dict[str, Any]) -> list[str]:
+    return [finding["rule"] for finding in document["findings"]]
+
+
+@pytest.mark.parametrize("names", [["trace"], ["counters"], ["mixed"], ["minimal"], ["trace", "counters", "mixed"]])
+def test_document_keeps_its_schema(databases, run: CommandLine, names: list[str]) -> None:
+    document = run.document("info", *(getattr(databases, name) for name in names))
+    validate(document)
+    assert document["schema"] == "rocktools.info/1"
+    assert document["is_simulated"] is True
+    assert document["is_trustworthy"] is True
+
+
+def test_schema_refuses_a_document_that_lost_something(databases, run: CommandLine) -> None:
+    document = run.document("info", databases.mixed)
+    for member in document:
+        with pytest.raises(jsonschema.ValidationError):
+            validate({name: value for name, value in document.items() if name != member})
+    for change in ({"more": 1}, {"schema": "rocktools.info/2"}, {"tables": document["tables"][1:]}, {"findings": [{}]}):
+        with pytest.raises(jsonschema.ValidationError):
+            validate({**document, **change})
+    assert SCHEMA["$defs"]["finding"]["properties"]["severity"]["enum"] == [str(each) for each in Severity]
+
+
+def test_contents_are_those_of_plain_sql(databases, run: CommandLine) -> None:
+    path = databases.trace
+    contents = {row["subject"]: row for row in tables_in(run.document("info", path))["CONTENTS"]}
+    for subject, table, columns in (
+        ("kernel dispatches", "kernel_dispatch", '"start", "end"'),
+        ("host regions", "region", '"start", "end"'),
+        ("memory copies", "memory_copy", '"start", "end"'),
+        ("allocations", "memory_allocate", '"start", "end"'),
+        ("samples", "sample", "timestamp, timestamp"),
+    ):
+        first, last = columns.split(", ")
+        [(count, start, end)] = read_sql(path, f"SELECT count(*), min({first}), max({last}) FROM rocpd_{table}")
+        row = contents[subject]
+        assert (row["rows_count"], row["start_ns"], row["end_ns"]) == (count, start, end)
+        assert row["span_ns"] == (None if start is None else end - start)
+    domains = dict(read_sql(path, "SELECT category, count(*) FROM regions GROUP BY category"))
+    assert {name.strip(): row["rows_count"] for name, row in contents.items() if name.startswith("  ")} == domains
+    assert sum(domains.values()) == contents["host regions"]["rows_count"]
+
+
+def test_devices_have_their_facts_and_the_dispatches_of_all_processes(databases, run: CommandLine) -> None:
+    document = run.document("info", databases.trace, databases.other, databases.counters)
+    devices = {row["device"]: row for row in tables_in(document)["DEVICES"]}
+    assert sorted(devices) == ["simulated-node:gpu0", "simulated-node:gpu1"]
+    first, second = devices["simulated-node:gpu0"], devices["simulated-node:gpu1"]
+    assert (first["arch"], first["product"]) == ("gfx950", "AMD Instinct MI355X")
+    assert (first["xcc_count"], first["cu_count"], first["lds_per_cu_bytes"]) == (8, 256, 160 * 1024)
+    assert (first["processes_count"], second["processes_count"]) == (3, 1)
+    by_agent = dict(read_sql(databases.trace, "SELECT agent_id, count(*) FROM rocpd_kernel_dispatch GROUP BY agent_id"))
+    assert second["dispatches_count"] == by_agent[max(by_agent)]
+    assert first["dispatches_count"] == by_agent[min(by_agent)] + 50 + 24
+
+
+def test_counters_are_counted_by_stored_value(databases, run: CommandLine) -> None:
+    rows = tables_in(run.document("info", databases.counters, databases.trace))["COUNTERS"]
+    assert [(row["counter"], row["rows_count"], row["run"]) for row in rows] == [
+        ("SQ_WAVES", 24 * 8, "counters"),
+        ("TCC_HIT_sum", 24, "counters"),
+    ]
+
+
+def test_processes_say_what_they_hold(databases, run: CommandLine) -> None:
+    rows = tables_in(run.document("info", databases.trace, databases.counters))["PROCESSES"]
+    assert {(row["pid"], row["content"], row["schema_version"]) for row in rows} == {
+        (101, "trace", "3"),
+        (303, "counters", "3"),
+    }
+    assert {row["path"] for row in rows} == {str(databases.trace), str(databases.counters)}
+
+
+@pytest.mark.parametrize("part", ["processes", "devices", "contents", "counters"])
+def test_each_part_is_a_table_of_its_own_in_every_format(
+    databases, run: CommandLine, tmp_path: Path, part: str
+) -> None:
+    paths = (databases.trace, databases.counters)
+    rows = assert_formats_agree(run, tmp_path, "info", "--part", part, *paths)
+    whole = tables_in(run.document("info", *paths))
+    assert rows == whole[part.upper()]
+    assert run("info", "--part", part, *paths).out.startswith(f"SIMULATED: no hardware produced these numbers\n{part}")
+
+
+@pytest.mark.parametrize("name", ["csv", "parquet"])
+def test_formats_of_one_table_hold_the_contents(databases, run: CommandLine, tmp_path: Path, name: str) -> None:
+    target = tmp_path / f"info.{name}"
+    assert run("info", databases.trace, "-o", target).code == 0
+    found = [(row["subject"], int(row["rows_count"])) for row in read_rows(target)]
+    expected = tables_in(run.document("info", databases.trace))["CONTENTS"]
+    assert found == [(row["subject"], row["rows_count"]) for row in expected]
+
+
+def test_text_has_all_four_parts_each_marked_simulated(databases, run: CommandLine) -> None:
+    out = run("info", databases.trace).out
+    assert out.count("SIMULATED: no hardware produced these numbers") == 4
+    for title in ("processes", "devices", "contents", "counters"):
+        assert f"\n{title}\n" in f"\n{out}"
+
+
+def test_unknown_part_ends_with_2(databases, run: CommandLine) -> None:
+    ran = run("info", databases.trace, "--part", "content")
+    assert (ran.code, ran.out) == (2, "")
+    assert "'contents'" in ran.err
+
+
+# Findings
+
+
+def test_odd_rows_are_found_and_named(databases, run: CommandLine) -> None:
+    ran = run("info", databases.mixed)
+    assert ran.code == 0
+    for rule in ("negative-duration", "kernels-without-symbol", "rows-hidden-by-view", "environment-inside"):
+        assert f"[{rule}]" in ran.err
+    assert str(databases.mixed) in ran.err
+    assert ran.err.splitlines()[-1].startswith("findings: ")
+    document = run.document("info", databases.mixed)
+    assert {"negative-duration", "kernels-without-symbol"} <= set(rules_in(document))
+    [negative] = [finding for finding in document["findings"] if finding["rule"] == "negative-duration"]
+    assert negative["numbers"] == {"negative_count": 1, "largest_ns": 5}
+
+
+def test_tables_that_are_missing_are_named(databases, run: CommandLine) -> None:
+    document = run.document("info", databases.minimal)
+    [missing] = [finding for finding in document["findings"] if finding["rule"] == "tables-missing"]
+    assert missing["numbers"] == {"missing_count": 4}
+    for table in ("event", "arg", "info_pmc", "pmc_event"):
+        assert table in missing["message"].split(": ")[1].split(", ")
+
+
+def test_nothing_is_said_of_a_sound_file(databases, run: CommandLine) -> None:
+    document = run.document("info", databases.other)
+    assert [finding for finding in document["findings"] if finding["severity"] != "note"] == []
+
+
+# Exit codes
+
+
+def test_database_without_a_row_cannot_be_trusted(databases, run: CommandLine) -> None:
+    ran = run("info", databases.unfinished)
+    assert ran.code == 1
+    assert "fault [nothing-recorded]" in ran.err
+    document = run.document("info", databases.unfinished, code=1)
+    validate(document)
+    assert document["is_trustworthy"] is False
+
+
+def test_one_process_that_can_be_trusted_is_enough(databases, run: CommandLine) -> None:
+    ran = run("info", databases.unfinished, databases.trace)
+    assert ran.code == 0
+    assert "fault [nothing-recorded]" in ran.err
+
+
+@pytest.mark.parametrize(
+    "name, reference",
+    [("empty", "rocpd-empty"), ("truncated", "rocpd-truncated")],
+)
+def test_file_that_cannot_be_read_ends_with_1(databases, run: CommandLine, name: str, reference: str) -> None:
+    ran = run("info", getattr(databases, name))
+    assert (ran.code, ran.out) == (1, "")
+    assert f"rocktools: error: {reference}: " in ran.err
+    beside = run("info", getattr(databases, name), databases.trace)
+    assert beside.code == 1
+    assert f"fault [{reference}]" in beside.err
+    assert "400" in beside.out
+
+
+def test_database_without_tables_cannot_be_trusted(run: CommandLine, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "1.db")) as connection:
+        connection.execute("VACUUM")
+    ran = run("info", tmp_path / "1.db")
+    assert (ran.code, ran.out) == (1, "")
+    assert "rocpd-no-tables" in ran.err or "rocpd-empty" in ran.err
+
+
+def test_file_that_breaks_while_it_is_read_costs_only_itself(databases, run: CommandLine, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.db"
+    broken.write_bytes(databases.trace.read_bytes())
+    [(name,)] = read_sql(broken, "SELECT name FROM sqlite_master WHERE name LIKE 'rocpd_kernel_dispatch_0%'")
+    zero_pages(broken, list(leaves_of(broken, name))[1:2])
+    alone = run("info", broken)
+    assert (alone.code, alone.out) == (1, "")
+    assert "rocpd-malformed" in alone.err
+    assert f"rocktools rocpd recover {broken}" in alone.err
+    beside = run("info", broken, databases.other)
+    assert beside.code == 1
+    assert f"fault [rocpd-malformed] {broken}" in beside.err
+    document = run.document("info", broken, databases.other, code=1)
+    validate(document)
+    assert document["is_trustworthy"] is True
+    assert {row["run"] for row in tables_in(document)["CONTENTS"]} == {"other"}
+
+
+def test_fault_of_one_file_is_not_one_of_a_file_whose_name_begins_alike(
+    databases, run: CommandLine, tmp_path: Path
+) -> None:
+    good, bad = tmp_path / "a.db", tmp_path / "a.db.sqlite"
+    good.write_bytes(databases.trace.read_bytes())
+    bad.write_bytes(databases.unfinished.read_bytes())
+    document = run.document("info", good, bad)
+    assert document["is_trustworthy"] is True
+
+
+def test_fraction_among_the_times_cannot_be_trusted(databases, run: CommandLine, tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    path.write_bytes(databases.other.read_bytes())
+    edit(path, f'UPDATE "rocpd_kernel_dispatch{{_}}" SET "start" = {BOOT_NS / 2**10 + 0.5} WHERE id = 1')
+    ran = run("info", path)
+    assert ran.code == 1
+    assert "fault [not-integers]" in ran.err
+
+
+# Real files
+
+
+@pytest.mark.parametrize("name", ["rocprofv3-mi300x.db", "rocprofsys-mi350x.db", "minimal-handmade-v3.db"])
+def test_real_files_give_a_valid_document(shared: Path, run: CommandLine, name: str) -> None:
+    document = run.document("info", shared / "data" / "rocpd" / name)
+    validate(document)
+    assert document["is_trustworthy"] is True
+    assert document["is_simulated"] is False
+
+
+def test_missing_tables_of_the_minimal_real_file_are_named(shared: Path, run: CommandLine) -> None:
+    ran = run("info", shared / "data" / "rocpd" / "minimal-handmade-v3.db")
+    assert (
+        "6 tables of schema 3 are missing: info_pmc, info_code_object, event, arg, pmc_event, memory_allocate"
+        in ran.err
+    )
+
+
+def test_samples_that_the_view_hides_are_told(shared: Path, run: CommandLine) -> None:
+    ran = run("info", shared / "data" / "rocpd" / "rocprofsys-mi350x.db")
+    assert "the view shows 0 of 880 rows: 880 have no thread behind their track" in ran.err
+    assert "880" in ran.out
