@@ -55,11 +55,10 @@ def test_unknown_device_lists_those_there_are(databases, run: CommandLine) -> No
     ran = run("dispatches", databases.trace, "--device", "simulated-node:gpu7")
     assert (ran.code, ran.out) == (2, "")
     assert "unknown-device: no dispatch ran on a device 'simulated-node:gpu7'" in ran.err
-    for device in ("simulated-node:gpu0", "simulated-node:gpu1"):
-        assert device in ran.err.split("devices: ")[1]
-    assert (
-        "devices: simulated-node:gpu0, simulated-node:gpu1" in run("dispatches", databases.trace, "--device", "x").err
-    )
+    for name in ("simulated-node:gpu7", "x"):
+        tried = run("dispatches", databases.trace, "--device", name).err.split("try: ")[1]
+        assert "simulated-node:gpu0" in tried
+        assert "simulated-node:gpu1" in tried
 
 
 def test_bad_regex_ends_with_2(databases, run: CommandLine) -> None:
@@ -145,7 +144,8 @@ def test_counter_pass_is_not_listed_as_a_trace_and_the_other_way_round(databases
     assert "rocktools dispatches --counted" in ran.err
     ran = run("dispatches", "--counted", databases.trace)
     assert (ran.code, ran.out) == (1, "")
-    assert "none of these 1 processes is a counter pass" in ran.err
+    assert "no-counted-dispatches: " in ran.err
+    assert str(databases.trace) in ran.err
     rows = run.rows("dispatches", databases.counters, databases.other)
     assert {row["run"] for row in rows} == {"other"}
 

@@ -69,8 +69,8 @@ def test_chosen_columns_come_in_the_order_of_the_frame_with_the_key(databases, r
     [
         (["frame", "dispatch"], ["unknown-frame: there is no frame 'dispatch'", "DISPATCHES"]),
         (["frame", "nonsense"], ["unknown-frame", "DISPATCHES", "KERNEL_SYMBOLS"]),
-        (["frame", "dispatches", "--columns", "kernel_nam"], ["no column 'kernel_nam'", "near: kernel_name"]),
-        (["frame", "dispatches", "--columns", "zzz"], ["no column 'zzz'", "columns: run, process"]),
+        (["frame", "dispatches", "--columns", "kernel_nam"], ["no column 'kernel_nam'", "try: kernel_name"]),
+        (["frame", "dispatches", "--columns", "zzz"], ["no column 'zzz'", "run, process, dispatch_id"]),
         (["frame", "dispatches", "--columns", "start_ns,,end_ns"], ["no column ''"]),
         (["frame", "dispatches", "--format", "txt"], ["'txt' is not one of"]),
         (["frame"], ["--help"]),
