@@ -6,6 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from rocpd_files import edit, open_process, write_small_trace
 
 from rocktools.demo.rocpd_file import WriterOptions
@@ -84,3 +87,35 @@ def test_climb_ends_in_a_chain_deeper_than_any_real_one(tmp_path: Path) -> None:
         found = find_launches(reader, process, ids, ids)
     assert found.missing.tolist() == [True, False]
     assert found.values[1] == 1
+
+
+calls = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8), st.booleans()), max_size=8)
+
+
+@given(calls, st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), min_size=1, max_size=6))
+@settings(max_examples=60, deadline=None)
+def test_launches_are_those_of_a_walk_from_call_to_call(
+    tmp_path_factory: pytest.TempPathFactory, calls: list[tuple[int, int, bool]], dispatches: list[tuple[int, int]]
+) -> None:
+    """Calls as (stack id, parent, whether of HIP), with gaps, loops and repeated ids."""
+    path = tmp_path_factory.mktemp("walk") / "t.db"
+    with RocpdWriter(path, options=WriterOptions(has_views=False)) as writer:
+        for stack_id, parent, is_hip in calls:
+            domain = "HIP_RUNTIME_API" if is_hip else "HSA_CORE_API"
+            writer.region("call", 0, 1, event_id=writer.event(domain, stack_id=stack_id, parent_stack_id=parent))
+
+    def walk(at: int, above: int) -> int | None:
+        for _ in range(20):
+            found = next((number for number, call in enumerate(calls) if call[0] == at and at > 0), None)
+            if found is not None and calls[found][2]:
+                return found + 1
+            at, above = (above if found is None else calls[found][1]), 0
+            if at <= 0:
+                return None
+        return None
+
+    with open_process(path) as (reader, process):
+        stacks, parents = (IntColumn(np.array([each[k] for each in dispatches])) for k in (0, 1))
+        found = find_launches(reader, process, stacks, parents)
+    got = [None if gone else value for value, gone in zip(found.values.tolist(), found.missing.tolist(), strict=True)]
+    assert got == [walk(*each) for each in dispatches]

@@ -236,6 +236,20 @@ def test_one_stream_on_queues_that_take_turns_is_possible(tmp_path: Path) -> Non
     assert run(queues, path) == []
 
 
+def test_devices_that_run_together_overlap_on_no_queue_and_share_a_stream_number(tmp_path: Path) -> None:
+    """Queue and stream ids may repeat on the next device, as eight GPUs under one process show."""
+
+    def write(writer: RocpdWriter) -> None:
+        kernel = writer.kernel_symbol("k")
+        for agent_id in (1, 2, 3):
+            for queue_id in (1, agent_id):
+                start_ns = BOOT_NS + (queue_id > 1) * 10**6
+                writer.dispatch(kernel, start_ns, start_ns + 10**6 - 1, agent_id=agent_id, queue_id=queue_id)
+
+    path = edit(written(tmp_path / "t.db", write), "DELETE FROM rocpd_kernel_dispatch{_} WHERE id = 2")
+    assert run(queues, path) == []
+
+
 def test_one_dispatch_has_nothing_to_overlap_with(tmp_path: Path) -> None:
     assert run(queues, write_dispatches(tmp_path / "t.db", (1, 0, 0, 10**6))) == []
 
