@@ -5,6 +5,7 @@ Every place that is looked at is below a root that a caller can replace, so that
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import re
@@ -94,7 +95,7 @@ def probe_host(*, places: Mapping[str, Path], rocm_roots: Sequence[Path], root: 
         rocm_roots: installations of ROCm to look for libraries in.
         root: what `/sys`, `/proc` and `/dev` are below.
     """
-    existing = tuple(dict.fromkeys(path.resolve() for path in rocm_roots if path.is_dir()))
+    existing = tuple(dict.fromkeys(path.resolve() for path in rocm_roots if _is_folder(path)))
     return HostFacts(
         hostname=platform.node(),
         kernel_release=platform.release(),
@@ -120,9 +121,15 @@ def find_rocm_roots(tool: Path | None, python_prefix: Path | None, environment: 
             candidates.append(Path(environment[name]))
     if python_prefix is not None:
         for package in _WHEEL_PACKAGES:
-            candidates += sorted(python_prefix.glob(f"lib*/python3*/site-packages/{package}"))
+            candidates += find_in_packages(python_prefix, package)
     candidates.append(Path(_STANDARD_ROCM))
-    return [path for path in dict.fromkeys(candidates) if path.is_dir()]
+    return [path for path in dict.fromkeys(candidates) if _is_folder(path)]
+
+
+def find_in_packages(python_prefix: Path, pattern: str) -> list[Path]:
+    """What matches a pattern in the folders where a Python keeps its packages; Debian has two of its own."""
+    folders = ("lib*/python3*/site-packages", "lib*/python3*/dist-packages", "local/lib/python3*/dist-packages")
+    return [path for folder in folders for path in sorted(python_prefix.glob(f"{folder}/{pattern}"))]
 
 
 def find_tool(name: str, *, wanted: str | None, environment: Mapping[str, str]) -> Path:
@@ -140,8 +147,11 @@ def find_tool(name: str, *, wanted: str | None, environment: Mapping[str, str]) 
             raise ToolNotFound("tool-not-found", f"{wanted} is no executable file", hint="give the path of the tool")
         return found
     folders = [environment.get("PATH", "")]
-    folders += [str(Path(environment[root]) / "bin") for root in ("ROCM_PATH",) if environment.get(root)]
-    found = find_executable(name, path=":".join([*folders, f"{_STANDARD_ROCM}/bin"]))
+    if environment.get("ROCM_PATH"):
+        folders.append(str(Path(environment["ROCM_PATH"]) / "bin"))
+    # An empty part would mean the working directory.
+    searched = [part for folder in [*folders, f"{_STANDARD_ROCM}/bin"] for part in folder.split(os.pathsep) if part]
+    found = find_executable(name, path=os.pathsep.join(searched))
     if found is None:
         raise ToolNotFound(
             "tool-not-found",
@@ -236,10 +246,15 @@ def _has_perfmon(status: Path) -> bool | None:
 
 def _free_bytes(path: Path) -> int:
     """Free space of the file system that `path` is on, or would be made on."""
-    existing = path.absolute()
-    while not existing.exists() and existing != existing.parent:
-        existing = existing.parent
-    return shutil.disk_usage(existing).free
+    for existing in (path.absolute(), *path.absolute().parents):
+        with contextlib.suppress(OSError):  # not there, or not for us to see
+            return shutil.disk_usage(existing).free
+    return 0
+
+
+def _is_folder(path: Path) -> bool:
+    """Whether it is a folder that we may look into."""
+    return os.access(path, os.R_OK | os.X_OK) and path.is_dir()
 
 
 def _find_comgr(roots: Sequence[Path]) -> tuple[str, ...]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,9 @@ _LEAST_FREE_BYTES = 2_000_000_000
 _MOST_GPUS_WITH_HOST_TRACE = 4
 _RDNA = re.compile(r"gfx1[0-2]")
 _LAUNCHERS = frozenset({"torchrun", "mpirun", "mpiexec", "srun", "accelerate", "deepspeed"})
-_JAX_PROFILER = re.compile(r"^(--)?profiler(\.enabled)?=(?!(\"\"|''|false|none)?$)", re.IGNORECASE)
+# `profiler=xplane` of MaxText, `--trainer.profiler.enabled true` of Levanter.
+_JAX_PROFILER = re.compile(r"(?:--)?(?:\w+\.)*profiler(?:\.enabled)?")
+_SWITCHED_OFF = frozenset({"", "false", "none", "null", "no", "off", "0"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +59,7 @@ class Job:
     Attributes:
         application: command line; () when only the machine is looked at.
         counts: whether counters are collected.
-        traces_host: whether host calls are traced.
+        traces_host: whether host calls are traced; never while counting.
         selects_regions: whether the job itself says what is recorded.
         excludes_collectives: whether kernels of collectives are left out of counting.
         replays_kernels: whether kernels are replayed in the process.
@@ -129,7 +132,7 @@ def check_devices(facts: HostFacts, job: Job) -> Check:
         findings.append(_finding("kfd-forbidden", Severity.FAULT, "/dev/kfd", "this user may not use the GPUs", advice))
     elif not facts.gpus:
         findings.append(_finding("no-gpus", Severity.FAULT, "kfd topology", "the driver lists no GPU", "see dmesg"))
-    if len(facts.gpus) > _MOST_GPUS_WITH_HOST_TRACE and job.traces_host:
+    if len(facts.gpus) > _MOST_GPUS_WITH_HOST_TRACE and job.traces_host and not job.counts:
         findings.append(
             _finding(
                 "many-gpus-with-host-trace",
@@ -247,13 +250,13 @@ def check_inherited(environment: Mapping[str, str]) -> Check:
 def check_jax(environment: Mapping[str, str], job: Job) -> Check:
     """Settings of XLA and JAX that make a profile unreadable or a capture crash."""
     findings = list(check_xla_flags(environment, is_attribution=job.wants_attribution))
-    switched_on = [word for word in job.application if _JAX_PROFILER.match(word)]
-    if switched_on:
+    switch = _find_jax_profiler(job.application)
+    if switch is not None:
         findings.append(
             _finding(
                 "jax-profiler-inside",
                 Severity.FAULT,
-                switched_on[0],
+                switch,
                 "JAX's own profiler inside a rocprofv3 run: two clients of the SDK in one process crash or see nothing",
                 'switch it off for this run (MaxText: profiler="")',
             )
@@ -273,6 +276,19 @@ def check_jax(environment: Mapping[str, str], job: Job) -> Check:
         detail="XLA_FLAGS set" if environment.get("XLA_FLAGS") else "XLA_FLAGS not set",
         findings=tuple(findings),
     )
+
+
+def _find_jax_profiler(application: Sequence[str]) -> str | None:
+    """The words of the command line that switch JAX's profiler on, in the ways of known frameworks."""
+    for word, following in itertools.pairwise((*application, "--")):
+        name, equals, value = word.partition("=")
+        if not _JAX_PROFILER.fullmatch(name) or not (equals or name.startswith("--")):
+            continue
+        if not equals and not following.startswith("-"):
+            word, value, equals = f"{word} {following}", following, " "
+        if not equals or value.strip("\"'").lower() not in _SWITCHED_OFF:
+            return word
+    return None
 
 
 def check_application(job: Job, tool: ProfilerTool | None) -> Check:

@@ -11,7 +11,7 @@ from typing import Any
 
 from rocktools import __version__
 from rocktools.capture.environment import recorded_environment
-from rocktools.capture.host import HostFacts, ask_tool, find_rocm_roots, find_tool, probe_host
+from rocktools.capture.host import HostFacts, ask_tool, find_in_packages, find_rocm_roots, find_tool, probe_host
 from rocktools.capture.preflight import Check, Job, all_findings, check_all, check_job
 from rocktools.capture.versions import ProfilerTool, SdkVersion
 from rocktools.errors import CaptureError, PreflightFailed
@@ -150,8 +150,13 @@ def find_python_prefix(application: Sequence[str], environment: Mapping[str, str
             first = stream.readline(1_000).decode("utf-8", errors="replace")
     except OSError:
         return None
-    match = re.match(r"#!\s*(\S*/python[\d.]*)", first)
-    return Path(match.group(1)).parent.parent if match else None
+    match = re.match(r"#!\s*(?:(\S*/python[\d.]*)|\S*/env\s+(?:-S\s+)?(python[\d.]*))(?:\s|$)", first)
+    if match is None:
+        return None
+    if match[1]:
+        return Path(match[1]).parent.parent
+    python = shutil.which(match[2], path=environment.get("PATH"))
+    return Path(python).parent.parent if python else None
 
 
 def find_packages(prefix: Path | None) -> dict[str, str]:
@@ -160,7 +165,7 @@ def find_packages(prefix: Path | None) -> dict[str, str]:
         return {}
     found = {}
     for name in _PACKAGES:
-        for folder in sorted(prefix.glob(f"lib*/python3*/site-packages/{name}-*.dist-info")):
+        for folder in find_in_packages(prefix, f"{name}-*.dist-info"):
             found[name] = folder.name.removeprefix(f"{name}-").removesuffix(".dist-info")
     return found
 
@@ -169,8 +174,9 @@ def _find_avail(executable: Path | None) -> Path | None:
     """The rocprofv3-avail of the same installation; another one could know other counters."""
     if executable is None:
         return None
-    beside = executable.with_name("rocprofv3-avail")
-    return beside if beside.is_file() else None
+    # Beside the link it was found by, or beside what that points to.
+    candidates = (path.with_name("rocprofv3-avail") for path in (executable, executable.resolve()))
+    return next((path for path in candidates if path.is_file()), None)
 
 
 def preflight_note(survey: Survey) -> str:
