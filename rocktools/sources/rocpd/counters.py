@@ -15,6 +15,7 @@ Three things must not be summed in silence:
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +38,8 @@ from rocktools.sources.rocpd.parts import (
 from rocktools.sources.rocpd.schema import ProcessTables, Table
 
 _PROBE_ROWS = 1_000
+_REDUCED_SUFFIXES = ("_sum", "_avr", "_avg", "_max", "_min")
+_INNERMOST_REDUCE = re.compile(r"\breduce\s*\((?:[^()]|\([^()]*\))*\)")
 # From here on the ids are those of pseudo-counters of the kernel driver, which a trace can have.
 _DRIVER_COUNTERS_FROM = 0x7000_0000_0000_0000
 
@@ -49,6 +52,7 @@ class CounterFacts:
     agent_id: int | None
     block: str
     is_derived: bool
+    is_reduced: bool  # to one value per dispatch
 
 
 def is_counter_pass(reader: TableReader, process: ProcessTables) -> bool:
@@ -117,9 +121,29 @@ def read_counter_facts(reader: TableReader, process: ProcessTables) -> dict[int,
             agent_id=exact_integer(row["agent_id"]),
             block=text_or_none(row["block"]) or "",
             is_derived=bool(row["is_derived"]) or bool(row["expression"]),
+            is_reduced=_is_reduced(row["name"], row["expression"]),
         )
         for row in read_info_rows(reader, process, "info_pmc", columns)
     }
+
+
+def _is_reduced(name: object, expression: object) -> bool:
+    """Whether a derived counter has one value: by its name (X_sum), or because all in its expression is reduced.
+
+    `accumulate(SQ_LEVEL_WAVES, HIGH_RES) / reduce(GRBM_GUI_ACTIVE, max)` has as many values as SQ has instances. Where
+    a name in capitals is left outside of reduce(), which may be a raw counter, the answer is no.
+    """
+    if str(name).endswith(_REDUCED_SUFFIXES):
+        return True
+    text = str(expression or "")
+    if not text:
+        return False
+    while (shorter := _INNERMOST_REDUCE.sub("1", text)) != text:
+        text = shorter
+    words = re.findall(r"[A-Za-z_]\w*", text)
+    return not any(
+        word == "accumulate" or (word.isupper() and not word.endswith(("_NUM", *_REDUCED_SUFFIXES))) for word in words
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +253,7 @@ def _drop_incomplete(reader: TableReader, values: Table, part: dict[str, Any]) -
 
 
 def _find_overcounted(part: dict[str, Any], facts: dict[int, CounterFacts]) -> set[int]:
-    """Counter ids whose rows are a multiple of what their block has instances, or of one for a derived counter.
+    """Counter ids whose rows are a multiple of what their block has instances, or of one for a reduced counter.
 
     Not found: a counter that is alone in its block, and a block of which every counter was repeated.
     """
@@ -249,7 +273,7 @@ def _find_overcounted(part: dict[str, Any], facts: dict[int, CounterFacts]) -> s
     overcounted = set()
     for key, count in zip(ids.tolist(), most.tolist(), strict=True):
         counter = facts.get(key)
-        if counter is None:
+        if counter is None or (counter.is_derived and not counter.is_reduced):
             continue
         expected = 1 if counter.is_derived else fewest_of_block.get((counter.agent_id, counter.block), count)
         if count > expected and count % expected == 0:

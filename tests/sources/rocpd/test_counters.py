@@ -320,6 +320,34 @@ def test_derived_counter_with_several_rows_was_repeated(tmp_path: Path) -> None:
     assert rules(findings) == ["replay-overcount"]
 
 
+@pytest.mark.parametrize(
+    "expression, is_reduced",
+    [
+        ("reduce(TCC_HIT,sum)", True),
+        ("100*reduce(SQ_BUSY,sum)/reduce(GRBM_GUI_ACTIVE,max)/CU_NUM", True),
+        ("reduce(accumulate(SQ_LEVEL_WAVES,HIGH_RES),sum)/CU_NUM", True),
+        ("(TCC_HIT_sum*100)/(TCC_HIT_sum+TCC_MISS_sum)", True),
+        ("accumulate(SQ_LEVEL_WAVES,HIGH_RES)", False),
+        ("accumulate(SQ_LEVEL_WAVES,HIGH_RES)/reduce(GRBM_GUI_ACTIVE,max)/CU_NUM", False),
+        ("SQ_BUSY/SQ_WAVES", False),
+    ],
+)
+def test_derived_counter_has_several_values_unless_it_is_reduced(
+    tmp_path: Path, expression: str, is_reduced: bool
+) -> None:
+    """MeanOccupancyPerCU and the `_ACCUM` counters of rocprof-compute have one value per instance."""
+
+    def write(writer: RocpdWriter) -> None:
+        pmc_id = writer.counter_info("Made", expression=expression, is_derived=1, block="")
+        dispatch = writer.dispatch(writer.kernel_symbol("k"), 0, 9)
+        for value in (1.0, 2.0):
+            writer.counter_value(pmc_id, value, dispatch_id=dispatch)
+
+    rows, findings = counters_of(written(tmp_path / "t.db", write))
+    assert rules(findings) == (["replay-overcount"] if is_reduced else [])
+    assert reduced(rows)[1, None, "Made"] == ((None, 1.0, 2.0, None) if is_reduced else (3.0, 1.0, 2.0, 2))
+
+
 def test_column_that_is_there_and_unused_does_not_hide_a_repetition(tmp_path: Path) -> None:
     path = write_replay(tmp_path / "t.db", has_column=False, groups=GROUPS)
     edit(path, "ALTER TABLE rocpd_kernel_dispatch{_} ADD COLUMN replay_pass INTEGER")
