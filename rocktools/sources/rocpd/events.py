@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -86,48 +87,70 @@ def find_launches(
         DamagedFile: SQLite cannot read the tables.
     """
     rows_count = len(stack_ids)
-    hip_categories = [
-        *find_string_ids(reader, process, "hip_runtime"),
-        *find_string_ids(reader, process, "rocm_hip_api"),
-    ]
-    region, event = process.tables.get("region"), process.tables.get("event")
-    if not hip_categories or region is None or event is None or not process.has("region", "id", "event_id"):
+    calls = _read_calls(reader, process)
+    if calls is None:
         return absent_column(rows_count)
-    if not process.has("event", "id", "category_id", "stack_id", "parent_stack_id"):
-        return absent_column(rows_count)
-    calls = reader.ints(
-        f"{region.quoted} AS region JOIN {event.quoted} AS event ON event.id = region.event_id"
-        " WHERE event.stack_id > 0",  # 0 is "no id": rocprof-sys writes it for all its markers
-        [
-            Field("call_id", "region.id"),
-            Field("category", "event.category_id", is_nullable=True),
-            Field("stack", "event.stack_id"),
-            Field("parent", "event.parent_stack_id", is_nullable=True),
-        ],
-    )
-    order = np.flatnonzero(~(calls["call_id"].missing | calls["stack"].missing))
-    order = order[np.argsort(calls["stack"].values[order], kind="stable")]
-    stack, first = np.unique(calls["stack"].values[order], return_index=True)
-    order = order[first]
-    call_ids, parents = calls["call_id"].values[order], calls["parent"].where_missing(0)[order]
-    is_hip = np.isin(calls["category"].where_missing(-1)[order], hip_categories)
-
     launches = np.zeros(rows_count, dtype=np.int64)
     is_missing = np.ones(rows_count, dtype=np.bool_)
     climbing = np.arange(rows_count)
     at, above = stack_ids.where_missing(0), parent_ids.where_missing(0)
     for _ in range(_MAX_CLIMB):
-        positions = find_positions(stack, IntColumn(at))
-        is_known = positions < len(stack)
-        known = np.minimum(positions, max(len(stack) - 1, 0))
-        is_launch = is_known & (is_hip[known] if len(stack) else False)
-        launches[climbing[is_launch]] = call_ids[known[is_launch]]
+        positions = find_positions(calls.stack_ids, IntColumn(at))
+        is_known = positions < len(calls.stack_ids)
+        known = np.minimum(positions, len(calls.stack_ids) - 1)
+        is_launch = is_known & calls.is_hip[known]
+        launches[climbing[is_launch]] = calls.ids[known[is_launch]]
         is_missing[climbing[is_launch]] = False
         # A call that was not traced itself may still have a traced parent, named by the row we come from.
-        following = np.where(is_known, parents[known] if len(stack) else 0, above)
+        following = np.where(is_known, calls.parent_ids[known], above)
         is_going_on = ~is_launch & (following > 0) & (following != at)
         if not is_going_on.any():
             break
         climbing, at = climbing[is_going_on], following[is_going_on]
         above = np.zeros(len(at), dtype=np.int64)
     return IntColumn(launches, is_missing if is_missing.any() else None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Calls:
+    """Host calls by ascending stack id, each once; the arrays are equally long and not empty."""
+
+    stack_ids: np.ndarray
+    parent_ids: np.ndarray
+    ids: np.ndarray
+    is_hip: np.ndarray
+
+
+def _read_calls(reader: TableReader, process: ProcessTables) -> _Calls | None:
+    """The calls with a stack id; None where there are none, or none of them can be of HIP."""
+    hip_categories = [
+        *find_string_ids(reader, process, "hip_runtime"),
+        *find_string_ids(reader, process, "rocm_hip_api"),
+    ]
+    if not hip_categories or not process.has("region", "id", "event_id"):
+        return None
+    if not process.has("event", "id", "category_id", "stack_id", "parent_stack_id"):
+        return None
+    region, event = process.tables["region"], process.tables["event"]
+    columns = reader.ints(
+        f"{region.quoted} AS region JOIN {event.quoted} AS event ON event.id = region.event_id"
+        " WHERE event.stack_id > 0",  # 0 is "no id": rocprof-sys writes it for all its markers
+        [
+            Field("id", "region.id"),
+            Field("category", "event.category_id", is_nullable=True),
+            Field("stack", "event.stack_id"),
+            Field("parent", "event.parent_stack_id", is_nullable=True),
+        ],
+    )
+    order = np.flatnonzero(~(columns["id"].missing | columns["stack"].missing))
+    order = order[np.argsort(columns["stack"].values[order], kind="stable")]
+    stack_ids, first = np.unique(columns["stack"].values[order], return_index=True)
+    if len(stack_ids) == 0:
+        return None
+    order = order[first]
+    return _Calls(
+        stack_ids=stack_ids,
+        parent_ids=columns["parent"].where_missing(0)[order],
+        ids=columns["id"].values[order],
+        is_hip=np.isin(columns["category"].where_missing(-1)[order], hip_categories),
+    )
