@@ -8,8 +8,8 @@
     <run>/hlo/              what XLA dumped of the compiled programs
 
 Whatever is written here is written through a temporary name, so that nothing half-written looks whole. The records of
-passes are what a capture resumes from; the manifest is made of them, and rewritten when a capture goes on. A pass counts
-only if its record says that its rows were verified.
+passes are what a capture resumes from; the manifest is made of them, and rewritten when a capture goes on. A pass
+counts only if its record says that its rows were verified.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rocktools import __version__
-from rocktools.errors import DamagedFile, InputError, UnsupportedVersion, UsageError
+from rocktools.errors import DamagedFile, InputError, RocktoolsError, UnsupportedVersion, UsageError
 
 SCHEMA = "rocktools.run/1"
 MANIFEST_NAME = "manifest.json"
@@ -34,6 +34,44 @@ HLO_FOLDER = "hlo"
 PASSES_FOLDER = "passes"
 PASS_SCHEMA = "rocktools.pass/1"
 _READ_BYTES = 1 << 20
+
+# What the members of our documents are in JSON; of others it is not a document of ours, whatever its schema says.
+_Types = Mapping[str, type | tuple[type, ...]]
+_MANIFEST_TYPES: _Types = {
+    "argv": list,
+    "created_utc": str,
+    "is_simulated": bool,
+    "facts": dict,
+    "files": dict,
+    "passes": list,
+    "rocktools_version": str,
+}
+_DATABASE_TYPES: _Types = {
+    "path": str,
+    "sha256": str,
+    "size_bytes": int,
+    "processes": list,
+    "schema_version": (str, type(None)),
+    "dispatches_count": int,
+}
+_PASS_TYPES: _Types = {
+    "name": str,
+    "kind": str,
+    "attempt": int,
+    "folder": str,
+    "argv": list,
+    "environment_added": dict,
+    "environment_removed": list,
+    "started_utc": str,
+    "duration_s": (int, float),
+    "exit_code": (int, type(None)),
+    "signal_number": (int, type(None)),
+    "outcome": str,
+    "databases": list,
+    "is_verified": bool,
+    "findings": list,
+    "facts": dict,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +216,7 @@ def write_manifest(run: Path, manifest: Manifest, *, replaces: bool = False) -> 
         "passes": [_pass_document(record) for record in manifest.passes],
         "files": dict(manifest.files),
     }
-    return _write_json(target, document)
+    return write_json_file(target, document)
 
 
 def write_pass_record(run: Path, record: PassRecord) -> Path:
@@ -192,7 +230,7 @@ def write_pass_record(run: Path, record: PassRecord) -> Path:
     target = folder / f"{record.name.replace('/', '.')}.{record.attempt}.json"
     if target.exists():
         raise UsageError("pass-record-exists", "this attempt has a record already", where=str(target))
-    return _write_json(target, {"schema": PASS_SCHEMA, **_pass_document(record)})
+    return write_json_file(target, {"schema": PASS_SCHEMA, **_pass_document(record)})
 
 
 def read_pass_records(run: Path) -> tuple[PassRecord, ...]:
@@ -208,11 +246,22 @@ def read_pass_records(run: Path) -> tuple[PassRecord, ...]:
     return tuple(sorted(records, key=lambda record: (record.started_utc, record.name, record.attempt)))
 
 
-def _write_json(target: Path, document: Mapping[str, Any]) -> Path:
+def write_json_file(target: Path, document: Mapping[str, Any]) -> Path:
+    """Write a document of the run directory; it appears whole or not at all.
+
+    Raises:
+        RocktoolsError: it cannot be written (disk full, ...).
+    """
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
     try:
-        partial.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        # Lone surrogates, from arguments and file names that are not UTF-8, are spelled out; JSON turns them back.
+        partial.write_text(text, encoding="utf-8", errors="backslashreplace")
         partial.replace(target)
+    except OSError as error:
+        raise RocktoolsError(
+            "output-failed", f"could not write: {error.strerror or error}", where=str(target)
+        ) from error
     finally:
         partial.unlink(missing_ok=True)
     return target
@@ -224,29 +273,48 @@ def _pass_document(record: PassRecord) -> dict[str, Any]:
 
 def _parse_pass(document: Mapping[str, Any], path: Path) -> PassRecord:
     try:
-        values = {name: document[name] for name in (item.name for item in fields(PassRecord))}
+        values = _require_types(document, _PASS_TYPES)
         values["argv"] = tuple(values["argv"])
         values["environment_removed"] = tuple(values["environment_removed"])
         values["findings"] = tuple(values["findings"])
+        databases = [_require_types(database, _DATABASE_TYPES) for database in values["databases"]]
         values["databases"] = tuple(
-            DatabaseRecord(**{**database, "processes": tuple(database["processes"])})
-            for database in values["databases"]
+            DatabaseRecord(**{**database, "processes": tuple(database["processes"])}) for database in databases
         )
         return PassRecord(**values)
     except (KeyError, TypeError) as error:
         raise DamagedFile("pass-record-damaged", f"the record lacks or mangles {error}", where=str(path)) from error
 
 
+def _require_types(document: Any, types: _Types) -> dict[str, Any]:
+    """The members of a JSON object by name.
+
+    Raises:
+        TypeError, KeyError: it is no object, a member is of another type, or is not there.
+    """
+    if not isinstance(document, dict):
+        raise TypeError(f"an object: there is {document!r}")
+    for name, kind in types.items():
+        if not isinstance(document[name], kind):
+            raise TypeError(f"{name!r}: it is {document[name]!r}")
+    return {name: document[name] for name in types}
+
+
 def _read_json(path: Path, schema: str) -> dict[str, Any]:
     """The document of a file of ours.
 
     Raises:
+        InputError: the system refuses to read it.
         DamagedFile: it is not JSON.
         UnsupportedVersion: it has another schema.
     """
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise InputError(
+            "unreadable-file", f"the system refuses to read it: {error.strerror}", where=str(path)
+        ) from error
+    except (ValueError, RecursionError) as error:  # ValueError: broken, no UTF-8, or a number of thousands of digits
         raise DamagedFile("manifest-damaged", f"it is not JSON: {error}", where=str(path)) from error
     if not isinstance(document, dict) or document.get("schema") != schema:
         found = document.get("schema") if isinstance(document, dict) else None
@@ -263,21 +331,15 @@ def read_manifest(run: Path) -> Manifest:
         UnsupportedVersion: it has another schema.
     """
     path = run / MANIFEST_NAME
-    try:
-        document = _read_json(path, SCHEMA)
-    except FileNotFoundError as error:
+    if not path.exists():
         raise InputError(
             "no-manifest", "this folder has no manifest: not a run directory, or a run that did not end", where=str(run)
-        ) from error
-    try:
-        return Manifest(
-            argv=tuple(document["argv"]),
-            created_utc=str(document["created_utc"]),
-            is_simulated=bool(document["is_simulated"]),
-            facts=dict(document["facts"]),
-            files=dict(document["files"]),
-            passes=tuple(_parse_pass(record, path) for record in document.get("passes", ())),
-            rocktools_version=str(document["rocktools_version"]),
         )
-    except (KeyError, TypeError, ValueError) as error:
+    document = _read_json(path, SCHEMA)
+    try:
+        values = _require_types({"passes": [], **document}, _MANIFEST_TYPES)
+        values["argv"] = tuple(values["argv"])
+        values["passes"] = tuple(_parse_pass(record, path) for record in values["passes"])
+        return Manifest(**values)
+    except (KeyError, TypeError) as error:
         raise DamagedFile("manifest-damaged", f"the manifest lacks or mangles {error}", where=str(path)) from error
