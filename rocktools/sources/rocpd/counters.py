@@ -16,6 +16,7 @@ Three things must not be summed in silence:
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +25,7 @@ import numpy as np
 from rocktools.findings import Finding, Severity
 from rocktools.sources.rocpd.columns import Field, IntColumn, TableReader, absent_column, exact_integer
 from rocktools.sources.rocpd.dispatches import count_rows
-from rocktools.sources.rocpd.facts import read_info_rows, text_or_none
+from rocktools.sources.rocpd.facts import read_agents, read_info_rows, text_or_none
 from rocktools.sources.rocpd.parts import (
     LabelColumn,
     Part,
@@ -38,6 +39,8 @@ from rocktools.sources.rocpd.parts import (
 from rocktools.sources.rocpd.schema import ProcessTables, Table
 
 _PROBE_ROWS = 1_000
+# Of these there is one on each accelerator die.
+_BLOCKS_PER_XCC = frozenset({"GRBM", "CPC", "CPF"})
 _REDUCED_SUFFIXES = ("_sum", "_avr", "_avg", "_max", "_min")
 _INNERMOST_REDUCE = re.compile(r"\breduce\s*\((?:[^()]|\([^()]*\))*\)")
 # From here on the ids are those of pseudo-counters of the kernel driver, which a trace can have.
@@ -86,6 +89,14 @@ def _describes_counters(reader: TableReader, process: ProcessTables) -> bool:
     return reader.scalar(query) is not None
 
 
+def read_xcc_counts(reader: TableReader, process: ProcessTables) -> dict[int, int]:
+    """Agent id -> accelerator dies, of the GPUs whose record tells."""
+    agents = read_agents(reader, process, "")
+    ids, counts = agents["agent_id"], agents["xcc_count"]
+    known = zip(ids.values.tolist(), counts.values.tolist(), counts.missing.tolist(), strict=True)
+    return {agent: count for agent, count, is_missing in known if not is_missing}
+
+
 def read_counter_values(reader: TableReader, process: ProcessTables, run: str, pass_label: str) -> Part:
     """The COUNTER_VALUES rows of a counter pass, in the order of the frame.
 
@@ -96,7 +107,7 @@ def read_counter_values(reader: TableReader, process: ProcessTables, run: str, p
     facts = read_counter_facts(reader, process)
     _report_spm(reader, values)
     part = _drop_incomplete(reader, values, _join_dispatches(reader, dispatches, _reduce_instances(reader, values)))
-    overcounted = _find_overcounted(part, facts)
+    overcounted = _find_overcounted(part, facts, read_xcc_counts(reader, process))
     _report_overcounted(reader, process, overcounted)
     counters: IntColumn = part["pmc_id"]
     is_overcounted = np.isin(counters.values, sorted(overcounted))
@@ -252,10 +263,12 @@ def _drop_incomplete(reader: TableReader, values: Table, part: dict[str, Any]) -
     return dict(filter_part(part, ~is_incomplete))
 
 
-def _find_overcounted(part: dict[str, Any], facts: dict[int, CounterFacts]) -> set[int]:
+def _find_overcounted(part: dict[str, Any], facts: dict[int, CounterFacts], xcc_counts: Mapping[int, int]) -> set[int]:
     """Counter ids whose rows are a multiple of what their block has instances, or of one for a reduced counter.
 
-    Not found: a counter that is alone in its block, and a block of which every counter was repeated.
+    Blocks of which there is one on each accelerator die have as many instances as the device has dies. Of the others
+    the number is not recorded, and their counters are compared with each other: a counter that is alone in such a
+    block, and a block of which every counter was repeated, are not found.
     """
     counters: IntColumn = part["pmc_id"]
     if len(counters) == 0 or not part["replay_pass"].missing.all():
@@ -269,7 +282,10 @@ def _find_overcounted(part: dict[str, Any], facts: dict[int, CounterFacts]) -> s
         counter = facts.get(key)
         if counter is not None and counter.block and not counter.is_derived:
             block = (counter.agent_id, counter.block)
-            fewest_of_block[block] = min(count, fewest_of_block.get(block, count))
+            known = count
+            if counter.block in _BLOCKS_PER_XCC and counter.agent_id is not None:
+                known = xcc_counts.get(counter.agent_id, count)
+            fewest_of_block[block] = min(count, known, fewest_of_block.get(block, count))
     overcounted = set()
     for key, count in zip(ids.tolist(), most.tolist(), strict=True):
         counter = facts.get(key)

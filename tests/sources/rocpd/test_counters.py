@@ -313,6 +313,14 @@ def test_counter_repeated_by_a_replay_without_the_column_has_no_sum(tmp_path: Pa
     assert "SQ_BUSY" not in finding.message
 
 
+def test_counter_of_every_die_that_was_repeated_in_all_groups_is_known_by_the_number_of_dies(tmp_path: Path) -> None:
+    """The device has 8 dies (XCC), and GRBM is there once on each: 24 rows are three passes, whatever the others say."""
+    groups = (("GRBM_GUI_ACTIVE",),) * 3
+    rows, findings = counters_of(write_replay(tmp_path / "t.db", has_column=False, groups=groups))
+    assert reduced(rows) == {(1, None, "GRBM_GUI_ACTIVE"): (None, 128.0, 128.0, None)}
+    assert [finding.rule for finding in findings] == ["replay-overcount"]
+
+
 def test_derived_counter_with_several_rows_was_repeated(tmp_path: Path) -> None:
     groups = (("TCC_HIT_sum", "SQ_WAVES"), ("TCC_HIT_sum", "GRBM_COUNT"))
     rows, findings = counters_of(write_replay(tmp_path / "t.db", has_column=False, groups=groups))
