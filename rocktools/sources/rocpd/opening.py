@@ -151,7 +151,7 @@ def _file_state(path: Path) -> tuple[int, ...]:
             where=str(path),
             hint="was it moved or deleted meanwhile?",
         ) from error
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+    return status.st_size, status.st_mtime_ns  # no inode: some network file systems change theirs
 
 
 def _quote_path(path: Path) -> str:
