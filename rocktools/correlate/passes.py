@@ -26,6 +26,7 @@ GEOMETRY = (
 _PLACE = ["role", "device_index", "kernel_name", "ordinal"]
 _DISPATCH_KEY = ["run", "process", "dispatch_id", "pass", "replay_pass"]
 _SHOWN = 3
+_NO_RANK = -1
 
 MATCHED_COUNTERS = FrameSpec(
     name="MATCHED_COUNTERS",
@@ -33,7 +34,11 @@ MATCHED_COUNTERS = FrameSpec(
     key=("role", "device_index", "kernel_name", "ordinal", "counter", "pass"),
     sort=("role", "device_index", "kernel_name", "ordinal", "counter", "pass"),
     columns=(
-        Column("role", "category", "which process of the job: `rank <n>` where ranks are known, else `process <n>`"),
+        Column(
+            "role",
+            "category",
+            "which process of the job: `rank <n>` where ranks are known, else `process <n>`; both if several share one",
+        ),
         Column("device_index", "int64", "index of the device among the GPUs of its node"),
         Column("kernel_name", "category", "clean kernel name"),
         Column(
@@ -71,15 +76,27 @@ def number_executions(counted: pd.DataFrame, processes: pd.DataFrame, agents: pd
 
 
 def _roles(rows: pd.DataFrame) -> pd.Series:
-    """`rank <n>`, or the process's number in its pass by ascending pid: the order in which a launcher starts them."""
+    """`rank <n>`, or the process's number in its pass by ascending pid: the order in which a launcher starts them.
+
+    That order is wrong where process ids began anew in between. Processes that share a rank (workers of one, or a job
+    that was started in a folder called so) are told apart by their numbers, too.
+    """
     owners = rows[["pass", "process", "rank", "pid"]].drop_duplicates()
     owners = owners.sort_values(["pass", "pid", "process"], kind="stable")
-    owners["number"] = owners.groupby("pass", observed=True).cumcount()
+    owners["rank"] = owners["rank"].astype("Int64").fillna(_NO_RANK)
+    groups = owners.groupby(["pass", "rank"], observed=True)["process"]
+    owners["number"], owners["size"] = groups.cumcount(), groups.transform("size")
     labels = {
-        (row["pass"], row["process"]): f"process {row['number']}" if pd.isna(row["rank"]) else f"rank {row['rank']}"
+        (row["pass"], row["process"]): _role(int(row["rank"]), int(row["number"]), int(row["size"]))
         for row in owners.to_dict("records")
     }
     return pd.Series([labels[key] for key in zip(rows["pass"], rows["process"], strict=True)], index=rows.index)
+
+
+def _role(rank: int, number: int, sharing_count: int) -> str:
+    if rank == _NO_RANK:
+        return f"process {number}"
+    return f"rank {rank}" if sharing_count == 1 else f"rank {rank} process {number}"
 
 
 def compare_passes(numbered: pd.DataFrame, *, where: str) -> list[Finding]:
@@ -90,7 +107,8 @@ def compare_passes(numbered: pd.DataFrame, *, where: str) -> list[Finding]:
         where: what to name as the place.
 
     Returns:
-        A fault for each pass and kernel that differs from the first pass, kernels that are missing first.
+        A fault for each pass, process, device and kernel that differs from the first pass: first how many executions
+        there are, then what grids and workgroups they have.
     """
     passes = {str(label): rows for label, rows in numbered.groupby("pass", observed=True, sort=True)}
     if len(passes) < 2:

@@ -4,7 +4,7 @@ Only in-process kernel replay needs it: its rocpd databases add the passes of a 
 The shape is the documented one of the tool (`rocprofiler-sdk-tool`: a list of processes, each with `metadata`,
 `agents`, `counters`, `kernel_symbols` and `callback_records.counter_collection`); we had no file of a real replay to
 try it on. Where `replay_pass` stands is not documented: it is looked for in the record, its dispatch data and its
-dispatch info.
+dispatch info. Where it is nowhere, records of one dispatch are taken for its passes, in their order.
 
 Several records of one counter in one replay pass are its hardware instances, and are reduced as in rocpd.
 """
@@ -12,6 +12,7 @@ Several records of one counter in one replay pass are its hardware instances, an
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ import pandas as pd
 
 from rocktools.errors import DamagedFile, InputError, UnknownFormat
 from rocktools.frames import AGENTS, COUNTED_DISPATCHES, COUNTER_VALUES, PROCESSES, FrameSpec
+from rocktools.sources.rocpd.columns import exact_integer
 from rocktools.sources.rocpd.facts import int_column
 from rocktools.sources.rocpd.labels import choose_kernel_name, clean_kernel_name, device_label, rank_in_path
 from rocktools.sources.rocpd.parts import (
@@ -67,7 +69,7 @@ def read_counter_json(path: Path, *, run: str, pass_label: str) -> JsonCounters:
             parts["values"].append(reader.values())
             parts["agents"].append(reader.agents())
             parts["processes"].append(reader.process())
-        except (KeyError, TypeError, IndexError, AttributeError) as error:
+        except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
             raise DamagedFile(
                 "rocprofv3-json-shape", f"the record of process {number} lacks or mangles {error}", where=str(path)
             ) from error
@@ -104,6 +106,7 @@ class _Process:
         self._pass_label = pass_label
         self._label = label
         self._records: Sequence[Record] = process["callback_records"]["counter_collection"]
+        self._replay_passes = _replay_passes(self._records)
         self._symbols = {_handle(symbol["kernel_id"]): symbol for symbol in _listed(process.get("kernel_symbols"))}
         self._counters = {_handle(counter["id"]): str(counter["name"]) for counter in _listed(process["counters"])}
         self._agents = {_handle(agent["id"]): agent for agent in _listed(process.get("agents"))}
@@ -117,21 +120,25 @@ class _Process:
             )
             for symbol in symbols
         ]
-        kernel_ids = [_handle(info["kernel_id"]) for info in infos]
+        kernel_ids = [_required_int(_handle(info["kernel_id"]), "kernel_id") for info in infos]
+        times = {
+            name: int_column([_required_int(record["dispatch_data"][name], name) for record in self._records])
+            for name in ("start_timestamp", "end_timestamp")
+        }
         part = self._start(COUNTED_DISPATCHES, len(infos))
         part.update(
             {
-                "dispatch_id": int_column([info["dispatch_id"] for info in infos]),
-                "replay_pass": int_column([_replay_pass(record) for record in self._records]),
-                "agent_id": int_column([self._agent_index(info) for info in infos]),
+                "dispatch_id": int_column([_dispatch_id(record) for record in self._records]),
+                "replay_pass": int_column(self._replay_passes),
+                "agent_id": int_column([self._agent_index(info["agent_id"]) for info in infos]),
                 "kernel_id": int_column(kernel_ids),
                 "kernel_name": label_values(
                     f"kernel_{key}" if name is None else clean_kernel_name(name)
                     for key, name in zip(kernel_ids, raw, strict=True)
                 ),
                 "raw_kernel_name": label_values(raw),
-                "pass_start_ns": int_column([record["dispatch_data"]["start_timestamp"] for record in self._records]),
-                "pass_end_ns": int_column([record["dispatch_data"]["end_timestamp"] for record in self._records]),
+                "pass_start_ns": times["start_timestamp"],
+                "pass_end_ns": times["end_timestamp"],
                 "queue_id": int_column([_handle(info.get("queue_id")) for info in infos]),
                 "thread_id": int_column([record.get("thread_id") for record in self._records]),
                 "lds_bytes": int_column([info.get("group_segment_size") for info in infos]),
@@ -148,8 +155,8 @@ class _Process:
 
     def values(self) -> Part:
         rows = [
-            (record["dispatch_data"]["dispatch_info"]["dispatch_id"], _replay_pass(record), name, values)
-            for record in self._records
+            (_dispatch_id(record), replay_pass, name, values)
+            for record, replay_pass in zip(self._records, self._replay_passes, strict=True)
             for name, values in _values_by_counter(record, self._counters).items()
         ]
         rows.sort(key=lambda row: (row[0], -1 if row[1] is None else row[1], row[2]))
@@ -173,7 +180,7 @@ class _Process:
         part = self._start(AGENTS, len(agents))
         part.update(
             {
-                "agent_id": int_column([agent.get("node_id", agent["id"]["handle"]) for agent in agents]),
+                "agent_id": int_column([self._agent_index(agent["id"]) for agent in agents]),
                 "device": label_values(
                     device_label(self._host, None, kind, agent.get("logical_node_type_id"), agent.get("node_id", 0))
                     for agent, kind in zip(agents, kinds, strict=True)
@@ -210,7 +217,7 @@ class _Process:
                 "pid": int_column([metadata.get("pid")]),
                 "rank": int_column([rank_in_path(self._path)]),
                 "host": label_constant(self._host, 1),
-                "command": label_constant(" ".join(map(str, command)) if command else None, 1),
+                "command": label_constant(_command_text(command), 1),
                 "start_ns": int_column([metadata.get("init_time") or None]),
                 "end_ns": int_column([metadata.get("fini_time") or None]),
             }
@@ -222,9 +229,9 @@ class _Process:
         node = self._process.get("metadata", {}).get("node", {})
         return node.get("hostname") or None if isinstance(node, dict) else None
 
-    def _agent_index(self, info: Record) -> int:
-        handle = _handle(info["agent_id"])
-        return int(self._agents.get(handle, {}).get("node_id", handle))
+    def _agent_index(self, agent_id: Any) -> int:
+        handle = _handle(agent_id)
+        return _required_int(self._agents.get(handle, {}).get("node_id", handle), "node_id")
 
     def _start(self, spec: FrameSpec, rows_count: int) -> dict[str, Any]:
         """Every column of the frame, missing until it is filled."""
@@ -252,10 +259,45 @@ def _handle(value: Any) -> Any:
     return value["handle"] if isinstance(value, dict) else value
 
 
-def _replay_pass(record: Record) -> int | None:
+def _command_text(command: Any) -> str | None:
+    if not command:
+        return None
+    return command if isinstance(command, str) else " ".join(map(str, command))
+
+
+def _required_int(value: Any, name: str) -> int:
+    number = exact_integer(value)
+    if number is None:
+        raise ValueError(f"{name}, which is {value!r}")
+    return number
+
+
+def _dispatch_id(record: Record) -> int:
+    return _required_int(record["dispatch_data"]["dispatch_info"]["dispatch_id"], "dispatch_id")
+
+
+def _replay_passes(records: Sequence[Record]) -> list[int | None]:
+    """The replay pass of each record: as recorded, or by the order of a dispatch's records; None without any replay."""
+    ids = [_dispatch_id(record) for record in records]
+    passes = [_recorded_replay_pass(record) for record in records]
+    keys = list(zip(ids, passes, strict=True))
+    if len(set(keys)) == len(keys):
+        return passes
+    if any(number is not None for number in passes):
+        (twice, number), _ = Counter(keys).most_common(1)[0]
+        raise ValueError(f"dispatch {twice}, which is there twice in replay pass {number}")
+    seen: Counter[int] = Counter()
+    numbered: list[int | None] = []
+    for dispatch_id in ids:
+        numbered.append(seen[dispatch_id])
+        seen[dispatch_id] += 1
+    return numbered
+
+
+def _recorded_replay_pass(record: Record) -> int | None:
     places = (record, record["dispatch_data"], record["dispatch_data"]["dispatch_info"])
     found = [place["replay_pass"] for place in places if place.get("replay_pass") is not None]
-    return int(found[0]) if found else None
+    return _required_int(found[0], "replay_pass") if found else None
 
 
 def _values_by_counter(record: Record, counters: Mapping[Any, str]) -> dict[str, list[float]]:
