@@ -14,7 +14,7 @@ from pathlib import PurePath
 from rocktools.capture.environment import is_scrubbed
 from rocktools.capture.host import Access, HostFacts
 from rocktools.capture.versions import FIRST_REGIONS_GATE_COUNTERS, FIRST_ROCPD, ProfilerTool
-from rocktools.capture.xla_flags import check_xla_flags
+from rocktools.capture.xla_flags import check_xla_flags, has_command_buffers, parse_xla_flags
 from rocktools.findings import Finding, Severity
 from rocktools.units import format_si
 
@@ -271,6 +271,16 @@ def check_jax(environment: Mapping[str, str], job: Job) -> Check:
                 "--env XLA_PYTHON_CLIENT_PREALLOCATE=false",
             )
         )
+    if job.replays_kernels and has_command_buffers(parse_xla_flags(environment.get("XLA_FLAGS", "")).flags):
+        findings.append(
+            _finding(
+                "replay-with-command-buffers",
+                Severity.FAULT,
+                "XLA_FLAGS",
+                "command buffers are on: kernels that are launched as a HIP graph are not replayed, but run once",
+                "--command-buffers off",
+            )
+        )
     return Check(
         name="JAX and XLA",
         detail="XLA_FLAGS set" if environment.get("XLA_FLAGS") else "XLA_FLAGS not set",
@@ -297,7 +307,17 @@ def check_application(job: Job, tool: ProfilerTool | None) -> Check:
         return Check(name="application", detail="none given")
     findings = []
     program = PurePath(job.application[0]).name
-    if program in _LAUNCHERS:
+    if program in _LAUNCHERS and job.replays_kernels:
+        findings.append(
+            _finding(
+                "replay-under-launcher",
+                Severity.FAULT,
+                program,
+                f"{program} starts several processes, and kernel replay in one of them stops all that wait for it",
+                "replay kernels in a script of one process only; count jobs of several without --passes-in-process",
+            )
+        )
+    elif program in _LAUNCHERS:
         findings.append(
             _finding(
                 "launcher-inside",

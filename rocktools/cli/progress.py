@@ -30,6 +30,7 @@ class PassProgress:
                 TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=Console(stderr=True)
             )
             bar.start()
+            bar.console.print("Ctrl-C lets the profiler write before it ends; a second one does not wait.")
             self._bar = bar
         return self
 

@@ -328,7 +328,7 @@ def test_attribution_needs_command_buffers_off():
     "value, is_fault", [(None, True), ("true", True), ("", True), ("false", False), ("False", False)]
 )
 def test_kernel_replay_with_preallocated_memory_is_a_fault(value, is_fault):
-    environment = {} if value is None else {"XLA_PYTHON_CLIENT_PREALLOCATE": value}
+    environment = {**ATTRIBUTABLE} if value is None else {**ATTRIBUTABLE, "XLA_PYTHON_CLIENT_PREALLOCATE": value}
     check = check_jax(environment, replace(COUNTING, replays_kernels=True))
     if is_fault:
         only(check, "replay-with-preallocation", Severity.FAULT)
@@ -337,9 +337,18 @@ def test_kernel_replay_with_preallocated_memory_is_a_fault(value, is_fault):
     assert check_jax(environment, COUNTING).findings == ()
 
 
+def test_kernel_replay_of_graphs_is_a_fault():
+    replaying = replace(COUNTING, replays_kernels=True)
+    graphs = {"XLA_FLAGS": "--xla_gpu_enable_command_buffer=FUSION", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    only(check_jax(graphs, replaying), "replay-with-command-buffers", Severity.FAULT)
+    assert check_jax(graphs, COUNTING).findings == ()
+
+
 @pytest.mark.parametrize("program", ["torchrun", "/usr/bin/mpirun", "srun", "accelerate"])
-def test_a_launcher_inside_is_a_warning(program):
+def test_a_launcher_inside_is_a_warning_and_for_kernel_replay_a_fault(program):
     only(check_application(replace(JOB, application=(program, "x")), TOOL), "launcher-inside", Severity.WARNING)
+    replaying = replace(COUNTING, application=(program, "x"), replays_kernels=True)
+    only(check_application(replaying, TOOL), "replay-under-launcher", Severity.FAULT)
 
 
 def test_counting_collectives_is_a_warning():

@@ -149,7 +149,7 @@ def test_a_wheel_with_a_rocm_of_its_own_beside_that_of_the_tool_is_a_warning(tmp
 
 def test_the_facts_for_the_manifest_are_plain_and_complete(tmp_path, rocm):
     make_node(tmp_path / "machine", gpus_count=2)
-    environment = environment_of(rocm, XLA_FLAGS="--a=1", HOME="/home/me")
+    environment = environment_of(rocm, XLA_FLAGS="--a=1", HOME="/root")
     facts = survey_of(tmp_path, environment).as_facts(environment, tmp_path)
     assert json.loads(json.dumps(facts)) == facts
     assert facts["gpus"][1] == {"index": 1, "arch": "gfx950", "unique_id": "a000000000000001", "xcc_count": 8}
