@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,10 +18,30 @@ HEADER_BYTES = 100
 LOST = b"\xff"
 """What fills a page that was lost: a byte that no UTF-8 text has and no page of SQLite's begins with."""
 
-_INTERIOR_TABLE = 5
-_LEAF_TABLE = 13
+_INTERIOR_TABLE = b"\x05"
+_TABLE_PAGES = (_INTERIOR_TABLE, b"\x0d")
 _CELLS_AT = 12  # in an interior page, where the pointers to its cells begin
 _DEEPEST = 20  # SQLite's own limit
+
+
+@dataclass(frozen=True, slots=True)
+class _Pages:
+    """The pages that are there, of an open file."""
+
+    stream: BinaryIO
+    page_bytes: int
+    count: int
+
+    def read(self, number: int) -> bytes:
+        """A page, or b"" where there is none of that number."""
+        if not 1 <= number <= self.count:
+            return b""
+        self.stream.seek((number - 1) * self.page_bytes)
+        return self.stream.read(self.page_bytes)
+
+    def write(self, number: int, content: bytes) -> None:
+        self.stream.seek((number - 1) * self.page_bytes)
+        self.stream.write(content)
 
 
 def mark_lost_pages(copy: Path) -> bool:
@@ -32,27 +53,20 @@ def mark_lost_pages(copy: Path) -> bool:
     Returns:
         Whether there are pages of zeros.
     """
-    size_bytes = copy.stat().st_size
     with copy.open("r+b") as stream:
-        header = stream.read(HEADER_BYTES)
-        page_bytes = _page_bytes(header)
-        if page_bytes is None or size_bytes < page_bytes:
+        pages = _open_pages(stream)
+        if pages is None:
             return False
-        pages_count = size_bytes // page_bytes
-        stream.truncate(pages_count * page_bytes)
-        promised_bytes = promised_size_bytes(header)
-        if promised_bytes is not None and promised_bytes > size_bytes:
-            stream.seek(28)
-            stream.write(struct.pack(">I", pages_count))
-        zeros, has_lost_pages = bytes(page_bytes), False
-        for number in range(2, pages_count + 1):
-            at = (number - 1) * page_bytes
-            stream.seek(at)
-            if stream.read(page_bytes) == zeros:
-                stream.seek(at)
-                stream.write(LOST * page_bytes)
-                has_lost_pages = True
-    return has_lost_pages
+        first = pages.read(1)
+        promised_bytes, there_bytes = promised_size_bytes(first), pages.count * pages.page_bytes
+        stream.truncate(there_bytes)
+        if promised_bytes is not None and promised_bytes > there_bytes:
+            pages.write(1, first[:28] + struct.pack(">I", pages.count) + first[32:])
+        zeros = bytes(pages.page_bytes)
+        lost = [number for number in range(2, pages.count + 1) if pages.read(number) == zeros]
+        for number in lost:
+            pages.write(number, LOST * pages.page_bytes)
+    return bool(lost)
 
 
 def drop_lost_schema_pages(copy: Path) -> bool:
@@ -65,46 +79,22 @@ def drop_lost_schema_pages(copy: Path) -> bool:
     """
     has_lost_pages = False
     with copy.open("r+b") as stream:
-        page_bytes = _page_bytes(stream.read(HEADER_BYTES))
-        if page_bytes is None:
+        pages = _open_pages(stream)
+        if pages is None:
             return False
         level, seen = [1], {1}
         for _ in range(_DEEPEST):
             below: list[int] = []
             for number in level:
-                children, _ = _read_interior(stream, number, page_bytes)
-                kept = [_is_of_table(stream, child, page_bytes) for child in children]
+                children, _ = _read_interior(pages, number)
+                kept = [child > 1 and pages.read(child)[:1] in _TABLE_PAGES for child in children]
                 below += [child for child, is_kept in zip(children, kept, strict=True) if is_kept and child not in seen]
                 if any(kept) and not all(kept):
-                    _keep_children(stream, number, page_bytes, kept)
+                    pages.write(number, _keep_children(pages.read(number), number, kept))
                     has_lost_pages = True
             level = list(dict.fromkeys(below))
             seen.update(level)
     return has_lost_pages
-
-
-def _is_of_table(stream: BinaryIO, number: int, page_bytes: int) -> bool:
-    if number < 2:
-        return False
-    stream.seek((number - 1) * page_bytes)
-    return stream.read(1) in (bytes([_INTERIOR_TABLE]), bytes([_LEAF_TABLE]))
-
-
-def _keep_children(stream: BinaryIO, number: int, page_bytes: int, kept: Sequence[bool]) -> None:
-    """Rewrite an interior page so that only these of its children, at least one, are below it."""
-    begin = HEADER_BYTES if number == 1 else 0
-    stream.seek((number - 1) * page_bytes)
-    page = bytearray(stream.read(page_bytes))
-    pointers_at = begin + _CELLS_AT
-    pointers = struct.unpack_from(f">{len(kept) - 1}H", page, pointers_at)
-    left = [pointer for pointer, is_kept in zip(pointers, kept, strict=False) if is_kept]
-    if not kept[-1]:  # the last child has no cell: the one before it takes its place
-        last = left.pop()
-        page[begin + 8 : begin + 12] = page[last : last + 4]
-    page[begin + 3 : begin + 5] = struct.pack(">H", len(left))
-    struct.pack_into(f">{len(left)}H", page, pointers_at, *left)
-    stream.seek((number - 1) * page_bytes)
-    stream.write(page)
 
 
 def read_separators(copy: Path, root: int) -> list[int]:
@@ -114,43 +104,61 @@ def read_separators(copy: Path, root: int) -> list[int]:
         root: the table's root page, as in sqlite_master.
     """
     separators: set[int] = set()
-    seen: set[int] = set()
     with copy.open("rb") as stream:
-        page_bytes = _page_bytes(stream.read(HEADER_BYTES))
-        if page_bytes is None or root < 1:
+        pages = _open_pages(stream)
+        if pages is None:
             return []
-        level = [root]
+        level, seen = [root], {root}
         for _ in range(_DEEPEST):
             below: list[int] = []
             for number in level:
-                children, keys = _read_interior(stream, number, page_bytes)
+                children, keys = _read_interior(pages, number)
                 below += children
                 separators.update(keys)
+            level = [number for number in dict.fromkeys(below) if number not in seen]
             seen.update(level)
-            level = [number for number in dict.fromkeys(below) if number > 0 and number not in seen]
     return sorted(separators)
 
 
-def _page_bytes(header: bytes) -> int | None:
-    if len(header) < HEADER_BYTES:
-        return None
-    size_bytes = int.from_bytes(header[16:18], "big")
-    size_bytes = 65536 if size_bytes == 1 else size_bytes
-    return size_bytes if size_bytes >= 512 else None
+def _open_pages(stream: BinaryIO) -> _Pages | None:
+    """The whole pages of a file; None where it has not one, or does not say how large one is."""
+    header = stream.read(HEADER_BYTES)
+    page_bytes = int.from_bytes(header[16:18], "big")
+    page_bytes = 65536 if page_bytes == 1 else page_bytes
+    count = stream.seek(0, 2) // page_bytes if page_bytes >= 512 else 0
+    return _Pages(stream, page_bytes, count) if count else None
 
 
-def _read_interior(stream: BinaryIO, number: int, page_bytes: int) -> tuple[list[int], list[int]]:
+def _read_interior(pages: _Pages, number: int) -> tuple[list[int], list[int]]:
     """Pages below an interior page of a table, and the largest rowids of all but the last; nothing of another page."""
-    stream.seek((number - 1) * page_bytes)
-    page = stream.read(page_bytes)
-    begin = HEADER_BYTES if number == 1 else 0
-    if len(page) < page_bytes or page[begin] != _INTERIOR_TABLE:
+    page = pages.read(number)
+    begin = _begin_of(number)
+    if page[begin : begin + 1] != _INTERIOR_TABLE:
         return [], []
-    cells_count = min(int.from_bytes(page[begin + 3 : begin + 5], "big"), (page_bytes - begin - _CELLS_AT) // 2)
+    cells_count = min(int.from_bytes(page[begin + 3 : begin + 5], "big"), (len(page) - begin - _CELLS_AT) // 2)
     pointers = struct.unpack_from(f">{cells_count}H", page, begin + _CELLS_AT)
-    children = [int.from_bytes(page[at : at + 4], "big") if at + 4 <= page_bytes else 0 for at in pointers]
+    children = [int.from_bytes(page[at : at + 4], "big") if at + 4 <= len(page) else 0 for at in pointers]
     children.append(int.from_bytes(page[begin + 8 : begin + 12], "big"))
     return children, [_read_varint(page[at + 4 : at + 13]) for at in pointers]
+
+
+def _keep_children(page: bytes, number: int, kept: Sequence[bool]) -> bytes:
+    """An interior page with only these of its children, at least one, below it."""
+    begin = _begin_of(number)
+    changed = bytearray(page)
+    pointers = struct.unpack_from(f">{len(kept) - 1}H", page, begin + _CELLS_AT)
+    left = [pointer for pointer, is_kept in zip(pointers, kept, strict=False) if is_kept]
+    if not kept[-1]:  # the last child has no cell: the one before it takes its place
+        last = left.pop()
+        changed[begin + 8 : begin + 12] = page[last : last + 4]
+    changed[begin + 3 : begin + 5] = struct.pack(">H", len(left))
+    struct.pack_into(f">{len(left)}H", changed, begin + _CELLS_AT, *left)
+    return bytes(changed)
+
+
+def _begin_of(number: int) -> int:
+    """Where the b-tree begins in a page: behind the header of the file in the first."""
+    return HEADER_BYTES if number == 1 else 0
 
 
 def _read_varint(content: bytes) -> int:
