@@ -314,7 +314,7 @@ def test_counter_repeated_by_a_replay_without_the_column_has_no_sum(tmp_path: Pa
 
 
 def test_counter_of_every_die_that_was_repeated_in_all_groups_is_known_by_the_number_of_dies(tmp_path: Path) -> None:
-    """The device has 8 dies (XCC), and GRBM is there once on each: 24 rows are three passes, whatever the others say."""
+    """The device has 8 dies (XCC), and GRBM is on each once: 24 rows are three passes, whatever the others say."""
     groups = (("GRBM_GUI_ACTIVE",),) * 3
     rows, findings = counters_of(write_replay(tmp_path / "t.db", has_column=False, groups=groups))
     assert reduced(rows) == {(1, None, "GRBM_GUI_ACTIVE"): (None, 128.0, 128.0, None)}
