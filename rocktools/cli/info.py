@@ -10,6 +10,8 @@ from rocktools.cli.options import paths_argument, table_options
 from rocktools.cli.output import TableFormat, TableOutput, emit_findings, emit_table, emit_tables, exit_code_of
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from rocktools.render.table import Table
     from rocktools.workspace.inventory import Inventory
 
@@ -69,5 +71,18 @@ def _table(inventory: Inventory, name: str, output: TableOutput) -> Table:
     if output.table_format is TableFormat.TABLE:
         varies = {column: frame[column].nunique() > 1 for column in ("run", "process") if column in frame}
         shown = [column for column in _SHOWN[name] if name == "processes" or varies.get(column, True)]
+        frame = _in_reading_order(frame, inventory)
         frame = frame[[column for column in shown if frame.empty or bool(frame[column].notna().any())]]
     return table_from_spec(frame, spec, evidence=Evidence.MEASURED, title=name, is_simulated=inventory.is_simulated)
+
+
+def _in_reading_order(frame: pd.DataFrame, inventory: Inventory) -> pd.DataFrame:
+    """Rows of traces before those of counter passes, and both by rank; `process` alone is an order of random ids."""
+    if "process" not in frame:
+        return frame
+    known = inventory.processes
+    known = known.assign(is_counting=known["content"] == "counters")
+    ordered = known.sort_values(["run", "is_counting", "rank", "pid", "process"], kind="stable")
+    position = {key: number for number, key in enumerate(zip(ordered["run"], ordered["process"], strict=True))}
+    places = [position[key] for key in zip(frame["run"], frame["process"], strict=True)]
+    return frame.iloc[sorted(range(len(frame)), key=places.__getitem__)]

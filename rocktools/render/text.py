@@ -199,7 +199,7 @@ def _joined(columns: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _footer(table: Table) -> list[str]:
-    lines = [_evidence_line(table.columns)]
+    lines = [_evidence_line(table.columns) + (", in a simulation" if table.is_simulated else "")]
     if table.cut_rows_count:
         shown, total = format_count(len(table.frame)), format_count(table.rows_count)
         lines.append(f"cut: showing {shown} of {total} rows; --top 0 shows all")

@@ -269,3 +269,15 @@ def test_samples_that_the_view_hides_are_told(shared: Path, run: CommandLine) ->
     ran = run("info", shared / "data" / "rocpd" / "rocprofsys-mi350x.db")
     assert "the view shows 0 of 880 rows: 880 have no thread behind their track" in ran.err
     assert "880" in ran.out
+
+
+def test_people_see_traces_before_counter_passes_and_ranks_in_order(tmp_path: Path, run: CommandLine) -> None:
+    demo = tmp_path / "demo"
+    run("demo", "-o", demo)
+    lines = run("info", demo).out.splitlines()
+    processes = [line.split() for line in lines if line.startswith("demo ")]
+    assert [next(word for word in words if word in ("trace", "counters")) for words in processes] == [
+        *("trace", "trace", "counters")
+    ]
+    assert [next(word for word in words if word.startswith("471")) for words in processes] == ["4711", "4712", "4713"]
+    assert [line.split()[0] for line in lines if "kernel dispatches" in line] == [words[1] for words in processes]

@@ -103,7 +103,8 @@ def test_no_cut_line_when_nothing_was_cut():
 
 def test_simulated_table_says_so_above_everything():
     assert render_text(_table({"sum_ns": [1]}, is_simulated=True), width=80).startswith(f"{SIMULATED}\na test\n")
-    assert "SIMULATED" not in render_text(_table({"sum_ns": [1]}), width=80)
+    assert "evidence: measured, in a simulation\n" in render_text(_table({"sum_ns": [1]}, is_simulated=True), width=80)
+    assert "simulat" not in render_text(_table({"sum_ns": [1]}), width=80).lower()
 
 
 def test_notes_stand_below():
