@@ -598,6 +598,26 @@ def test_scrubbing_in_the_middle_of_a_write_says_so(whole: Path, trace: Path, ta
     assert look_of(trace.parent) == before
 
 
+@pytest.mark.parametrize("make_copy", [recover_database, scrub_database])
+def test_file_that_is_being_written_is_not_copied(trace: Path, target: Path, make_copy) -> None:
+    script = (
+        "import sqlite3, sys\n"
+        "connection = sqlite3.connect(sys.argv[1], isolation_level=None)\n"
+        "connection.execute('BEGIN IMMEDIATE')\n"
+        "print('ready', flush=True)\n"
+        "sys.stdin.readline()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(trace)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "ready\n"
+        with pytest.raises(DamagedFile, match=f"still being written by process {writer.pid}"):
+            make_copy(trace, target)
+        writer.communicate("\n")
+    assert not target.exists()
+
+
 # Writing the copy
 
 
