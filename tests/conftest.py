@@ -5,7 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# No deadline: machines are shared, and an example that takes long says nothing about the code.
+hypothesis.settings.register_profile("rocktools", deadline=None)
+hypothesis.settings.load_profile("rocktools")
 
 
 @pytest.fixture(scope="session")

@@ -353,7 +353,7 @@ def _fewest_passes(catalog: Catalog, groups: Iterable[RatioGroup]) -> int:
     return best((), needs)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(_instances())
 def test_passes_are_as_few_as_brute_force_finds(catalog):
     packing = pack_counters(catalog, catalog.counters)
@@ -364,7 +364,7 @@ def test_passes_are_as_few_as_brute_force_finds(catalog):
     assert packing.is_least
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.sets(st.sampled_from(sorted({name for block in GFX950.blocks for name in _raw(block)})), max_size=80))
 def test_without_groups_the_bound_of_the_capacities_is_reached(names):
     packing = pack_counters(GFX950, names, together=())
@@ -376,7 +376,7 @@ def test_without_groups_the_bound_of_the_capacities_is_reached(names):
     assert sum(len(packed.counters) for packed in packing.passes) == len(names)  # none is read twice
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.sampled_from(sorted(CATALOGS)).flatmap(
         lambda name: st.tuples(st.just(name), st.sets(st.sampled_from(sorted(CATALOGS[name].counters)), max_size=120))
@@ -388,7 +388,7 @@ def test_any_counters_are_packed_soundly_with_their_groups(case):
     _require_sound(catalog, names, pack_counters(catalog, names), catalog.groups)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sets(st.sampled_from(sorted(GFX950.counters)), max_size=60), st.randoms(use_true_random=False))
 def test_order_of_the_names_does_not_matter(names, chance):
     shuffled = sorted(names)

@@ -102,7 +102,7 @@ def stored(path: Path) -> list[tuple[Any, ...]]:
 
 @WAYS
 @given(rows=tables, nullable=st.tuples(st.booleans(), st.booleans()), block_rows=st.integers(1, 7))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_columns_are_those_of_a_loop_over_the_values(
     accelerate: bool | None, rows: list[tuple[object, object]], nullable: tuple[bool, bool], block_rows: int
 ) -> None:
@@ -248,7 +248,7 @@ def test_query_that_sqlite_refuses_is_an_error_of_ours(accelerate: bool | None) 
     ),
     block_rows=st.integers(1, 7),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_keyed_values_are_those_of_a_loop_over_the_values(
     accelerate: bool | None, rows: list[tuple[object, object, object]], block_rows: int
 ) -> None:

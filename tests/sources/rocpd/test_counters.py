@@ -106,7 +106,7 @@ recorded_values = st.lists(
 
 @pytest.mark.parametrize("accelerate", [False, None])
 @given(recorded=recorded_values)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_reductions_are_those_of_a_loop_over_the_rows_in_any_order(
     tmp_path_factory: pytest.TempPathFactory, accelerate: bool | None, recorded: list[tuple[int, str, int, float]]
 ) -> None:

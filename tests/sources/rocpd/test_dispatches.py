@@ -76,7 +76,7 @@ def test_counts_and_durations_are_those_of_plain_sql(tmp_path: Path) -> None:
         max_size=30,
     )
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_totals_of_each_kernel_are_those_of_plain_sql(
     tmp_path_factory: pytest.TempPathFactory, launches: list[tuple[str, int, int]]
 ) -> None:

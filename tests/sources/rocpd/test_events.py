@@ -93,7 +93,7 @@ calls = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8), st.booleans()),
 
 
 @given(calls, st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), min_size=1, max_size=6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_launches_are_those_of_a_walk_from_call_to_call(
     tmp_path_factory: pytest.TempPathFactory, calls: list[tuple[int, int, bool]], dispatches: list[tuple[int, int]]
 ) -> None:

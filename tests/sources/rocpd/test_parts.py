@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rocktools.errors import ContractError
@@ -51,7 +51,6 @@ def values_of(column: IntColumn) -> list[int | None]:
 
 
 @given(st.sets(ids), st.lists(missing_ids))
-@settings(deadline=None)
 def test_positions_are_those_of_a_search_for_each_id(known: set[int], wanted: list[int | None]) -> None:
     ordered = sorted(known)
     expected = [ordered.index(key) if key in known else len(ordered) for key in wanted]
@@ -59,7 +58,6 @@ def test_positions_are_those_of_a_search_for_each_id(known: set[int], wanted: li
 
 
 @given(st.dictionaries(ids, st.one_of(st.integers(-5, 5), st.none())), st.lists(missing_ids))
-@settings(deadline=None)
 def test_look_up_is_that_of_a_dictionary(facts: dict[int, int | None], wanted: list[int | None]) -> None:
     ordered = sorted(facts)
     found = lookup(np.array(ordered, dtype=np.int64), ints([facts[key] for key in ordered]), ints(wanted))
@@ -67,7 +65,6 @@ def test_look_up_is_that_of_a_dictionary(facts: dict[int, int | None], wanted: l
 
 
 @given(st.dictionaries(ids, st.one_of(st.sampled_from(["a", "b", ""]), st.none())), st.lists(missing_ids))
-@settings(deadline=None)
 def test_names_of_ids_are_those_of_a_dictionary(names: dict[int, str | None], wanted: list[int | None]) -> None:
     found = label_ids(ints(wanted), names)
     assert names_of(found) == [names.get(key) if key is not None else None for key in wanted]
@@ -101,7 +98,6 @@ def test_halves_of_utf16_pairs_become_question_marks() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=12))
-@settings(deadline=None)
 def test_rows_are_sorted_by_the_first_key_and_then_the_next(rows: list[tuple[int, int]]) -> None:
     part = {
         "a": ints([a for a, _ in rows]),

@@ -100,7 +100,7 @@ def test_each_kind_of_dangling_row_is_hidden_as_the_view_hides_it(
 
 
 @given(st.lists(damages, max_size=8))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_mixture_of_dangling_rows_is_hidden_as_the_views_hide_it(
     whole: Path, tmp_path_factory: pytest.TempPathFactory, chosen: list[tuple[tuple[str, str, bool], int, str]]
 ) -> None:
