@@ -200,6 +200,12 @@ def test_the_rendered_command_splits_into_the_very_arguments(job, value, folder)
     assert shlex.split(command) == [*expected, *planned.argv(TOOL, planned.folder(run, 1))]
 
 
+def test_odd_names_of_variables_are_quoted_too():
+    environment = EnvironmentDelta(added={"A B;C": "1"}, removed=())
+    text = render_plan(CapturePlan(tool=TOOL, passes=trace_passes(environment)), Path("/run"), {})
+    assert shlex.split(text.splitlines()[1])[1] == "A B;C=1"
+
+
 FAKE_TOOL = f"""#!{sys.executable}
 import json, os, sys
 with open(os.environ["SEEN"], "a") as seen:

@@ -114,10 +114,10 @@ def test_without_exclusion_and_iterations_neither_is_passed(version):
     assert set(set_options(namespace, version)) == {"pmc", "kernel_include_regex", *OUTPUT}
 
 
-@pytest.mark.parametrize("version", ["1.3.2", "1.4.1"])
+@pytest.mark.parametrize("version", ["1.3.0", "1.3.2", "1.4.1"])
 def test_a_counter_pass_of_regions_turns_markers_on(version):
     options = PmcOptions(counters=("SQ_WAVES",), kernels=KERNELS, has_selected_regions=True)
-    namespace, _ = read_back(pmc_argv(tool_of(version), options, FOLDER, APPLICATION), version)
+    namespace, _ = read_back(pmc_argv(tool_of(version), options, FOLDER, APPLICATION), "1.3.2")
     assert namespace.selected_regions is True
     assert namespace.marker_trace is True
 

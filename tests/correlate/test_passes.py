@@ -257,6 +257,13 @@ def test_another_grid_is_a_fault_with_its_executions():
     )
 
 
+def test_three_executions_are_all_listed():
+    first = Pass(label="a", launches=[Launch(grid=64) for _ in range(3)])
+    other = Pass(label="b", launches=[Launch(grid=128) for _ in range(3)])
+    [finding] = compare_passes(numbered_of(first, other), where="run")
+    assert "(number 1, 2, 3)" in finding.message
+
+
 @pytest.mark.parametrize(
     "column", ["grid_workitems_y", "grid_workitems_z", "workgroup_workitems_x", "workgroup_workitems_z"]
 )
