@@ -2,6 +2,9 @@
 
 A path may be a file, a folder (searched to the bottom), a pattern (`out/*/*_results.db`), an `.rpdb` folder of AMD's
 rocpd package (its index names the files), or a run directory of ours (not its replays, which are runs of their own).
+
+A file that lies in a run directory belongs to that run, however it was found: the records there say whether it may be
+read, and the run gives it its labels.
 """
 
 from __future__ import annotations
@@ -10,19 +13,19 @@ import glob
 import itertools
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
 
 from rocktools.errors import InputError, NothingToRead
-from rocktools.rundir import MANIFEST_NAME, PASSES_FOLDER, PMC_FOLDER, read_pass_records
+from rocktools.rundir import PMC_FOLDER
+from rocktools.workspace.run_directories import RunDirectories, folders_below
 
 DATABASE_SUFFIXES = (".db", ".rpd", ".sqlite", ".sqlite3")
 _RPDB_SUFFIX = ".rpdb"
 _RPDB_INDEX = "index.yaml"
 _PASS_FOLDER = re.compile(r"pass_\d+")
-_REPLAYS_FOLDER = "replays"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +36,7 @@ class DatabasePath:
         path: the file.
         run: label of the run it belongs to.
         pass_label: label of the counter pass, should it turn out to be one.
-        is_named: the user named this very file, so that not being able to read it is an error and not a remark.
+        is_named: the user named this very file, so that it is read in any case, and a fault in it is no remark.
         is_unverified: a run directory holds it, and no record there says that its rows were verified.
     """
 
@@ -52,44 +55,45 @@ def find_databases(arguments: Sequence[str | Path]) -> tuple[DatabasePath, ...]:
         NothingToRead: a folder or pattern without any database.
     """
     found: dict[Path, DatabasePath] = {}
-    runs: dict[Path, str] = {}
-    verified: dict[Path, frozenset[Path] | None] = {}
+    labels: dict[Path, str] = {}
+    directories = RunDirectories()
     for argument in arguments:
-        for path, root, is_named in _expand(str(argument)):
+        for path, named, is_named in _expand(str(argument), directories):
+            run = directories.find(path)
+            root = named if run is None else run.root
             # One label for one folder or file; a second one of the same name (two folders `trace`) gets another label.
-            name = (root.name or str(root)) if root.is_dir() else path.stem
-            run = runs.setdefault(root.resolve(), unused_label(name, runs.values()))
+            name = (root.resolve().name or str(root)) if root.is_dir() else path.stem
+            label = labels.setdefault(root.resolve(), unused_label(name, labels.values()))
             resolved = path.resolve()
-            if root not in verified:
-                verified[root] = _verified_databases(root)
-            known = verified[root]
-            if resolved not in found:
-                found[resolved] = DatabasePath(
-                    path=path,
-                    run=run,
-                    pass_label=_pass_label(path),
-                    is_named=is_named,
-                    is_unverified=not is_named and known is not None and resolved not in known,
-                )
+            if resolved in found:
+                found[resolved] = replace(found[resolved], is_named=is_named or found[resolved].is_named)
+                continue
+            found[resolved] = DatabasePath(
+                path=path,
+                run=label,
+                pass_label=_pass_label(path, root),
+                is_named=is_named,
+                is_unverified=run is not None and run.verified is not None and resolved not in run.verified,
+            )
     return tuple(found.values())
 
 
-def _expand(text: str) -> list[tuple[Path, Path, bool]]:
-    """(file, root that names the run, whether the user named the file) for one argument."""
+def _expand(text: str, directories: RunDirectories) -> list[tuple[Path, Path, bool]]:
+    """(file, what names its run if no run directory does, whether the user named the file) for one argument."""
     if not text:  # an unset variable of the shell: as a path it would be the working folder
         raise InputError("no-such-file", "a path is empty: the working folder is '.'")
     try:
-        return _find_named(text)
+        return _find_named(text, directories)
     except OSError as error:
         raise InputError(
             "unreadable-file", f"the system refuses to look there: {error.strerror}", where=text
         ) from error
 
 
-def _find_named(text: str) -> list[tuple[Path, Path, bool]]:
+def _find_named(text: str, directories: RunDirectories) -> list[tuple[Path, Path, bool]]:
     path = Path(text)
     if path.is_dir():
-        files = _find_in_folder(path)
+        files = [file for file in _find_in_folder(path) if not directories.is_in_replays(file, path)]
         if not files:
             raise NothingToRead(
                 "no-databases",
@@ -104,25 +108,22 @@ def _find_named(text: str) -> list[tuple[Path, Path, bool]]:
         matches = sorted(glob.glob(text, recursive=True))  # noqa: PTH207  (a pattern with its root, as typed)
         if not matches:
             raise NothingToRead("no-databases", "no file matches this pattern", where=text)
-        entries = [entry for match in matches for entry in _expand_match(Path(match), _fixed_folder(text))]
+        entries = [entry for match in matches for entry in _expand_match(Path(match), _fixed_folder(text), directories)]
         if not entries:
             raise NothingToRead("no-databases", "there is no database in what matches this pattern", where=text)
         return entries
     raise InputError("no-such-file", "there is no such file or folder", where=text)
 
 
-def _verified_databases(root: Path) -> frozenset[Path] | None:
-    """The databases of a run directory that a capture of ours has verified; None where it is no such directory."""
-    if not (root / PASSES_FOLDER).is_dir():
-        return None
-    records = [record for record in read_pass_records(root) if record.is_verified]
-    return frozenset((root / database.path).resolve() for record in records for database in record.databases)
-
-
-def _expand_match(path: Path, fixed: Path) -> list[tuple[Path, Path, bool]]:
+def _expand_match(path: Path, fixed: Path, directories: RunDirectories) -> list[tuple[Path, Path, bool]]:
     if path.is_dir():
-        return [(file, path.resolve(), False) for file in _find_in_folder(path)]
-    return [(path, fixed, False)]
+        files, root = _find_in_folder(path), path.resolve()
+    else:
+        run = directories.find(path)
+        # A pattern such as run/** also fits what a capture writes beside its databases.
+        is_file_of_capture = run is not None and run.verified is not None and path.suffix not in DATABASE_SUFFIXES
+        files, root = [] if is_file_of_capture else [path], fixed
+    return [(file, root, False) for file in files if not directories.is_in_replays(file, fixed)]
 
 
 def _fixed_folder(pattern: str) -> Path:
@@ -141,8 +142,6 @@ def _find_in_folder(folder: Path) -> list[Path]:
             f"the system refuses to search it: {error.strerror}",
             where=str(error.filename or folder),
         ) from error
-    if (folder / MANIFEST_NAME).is_file():  # replays ran one kernel by itself: they are no part of the job's time
-        files = [file for file in files if file.relative_to(folder).parts[0] != _REPLAYS_FOLDER]
     return sorted(files, key=_natural_key)
 
 
@@ -174,16 +173,15 @@ def _read_rpdb(folder: Path) -> list[Path]:
     return files
 
 
-def _pass_label(path: Path) -> str:
-    """`pmc/<group>/...` of a run directory, `pass_<k>/...` of rocprofv3, or the file's own name."""
-    folders = path.resolve().parent.parts
-    for folder in reversed(folders):
+def _pass_label(path: Path, root: Path) -> str:
+    """`pass_<k>/...` of rocprofv3, `pmc/<group>/...` below the root of the run, or the file's own name."""
+    below = folders_below(root, path)
+    # A single file, or a pattern inside a pass, still belongs to the pass: rocprofv3 writes pass_<k>/<host>/<file>.
+    for folder in reversed(below or path.resolve().parent.parts[-2:]):
         if _PASS_FOLDER.fullmatch(folder):
             return folder
-    if PMC_FOLDER in folders[:-1]:
-        last = len(folders) - 1 - folders[::-1].index(PMC_FOLDER)
-        if last + 1 < len(folders):
-            return folders[last + 1]
+    if PMC_FOLDER in below[:-1]:
+        return below[below.index(PMC_FOLDER) + 1]
     return path.stem
 
 

@@ -88,8 +88,9 @@ class Workspace:
         seen: dict[str, LoadedProcess] = {}
         for source in sources:
             if source.is_unverified:
-                findings.append(_unverified(source))
-                continue
+                findings.append(_unverified_but_named(source) if source.is_named else _unverified(source))
+                if not source.is_named:
+                    continue
             try:
                 database = make_readable(source.path)
                 databases.append(database)
@@ -383,6 +384,16 @@ def _unverified(source: DatabasePath) -> Finding:
         where=str(source.path),
         message="left out: its pass failed or did not end, so rows may be missing from it",
         advice="name the file itself to read it all the same",
+    )
+
+
+def _unverified_but_named(source: DatabasePath) -> Finding:
+    return Finding(
+        rule="pass-not-verified",
+        severity=Severity.WARNING,
+        where=str(source.path),
+        message="read because it was named: its pass failed or did not end, so rows may be missing from it",
+        advice="name the run directory to read what was verified",
     )
 
 

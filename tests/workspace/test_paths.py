@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from rocktools.errors import InputError, NothingToRead
+from rocktools.rundir import Manifest, write_manifest
 from rocktools.workspace.paths import find_databases, unused_label
+
+MANIFEST = Manifest(argv=(), created_utc="", is_simulated=True)
 
 
 def touch(root: Path, *names: str) -> Path:
@@ -210,27 +213,44 @@ def test_index_that_names_a_missing_file_says_which(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name, label",
+    "named, name, label",
     [
-        ("run/pmc/mem/host/1_results.db", "mem"),
-        ("run/pmc/mem/1_results.db", "mem"),
-        ("run/pmc/1_results.db", "1_results"),
-        ("out/pass_2/host/1_results.db", "pass_2"),
-        ("run/pmc/mem/pass_3/1_results.db", "pass_3"),
-        ("pmc/old/pmc/new/1_results.db", "new"),
-        ("out/pass_x/1_results.db", "1_results"),
-        ("out/1_results.db", "1_results"),
+        ("run", "run/pmc/mem/host/1_results.db", "mem"),
+        ("run", "run/pmc/mem/1_results.db", "mem"),
+        ("run", "run/pmc/1_results.db", "1_results"),
+        ("run", "run/pmc/mem/pmc/host/1_results.db", "mem"),
+        (".", "run/pmc/mem/host/1_results.db", "mem"),
+        ("run/*/*/*/*.db", "run/pmc/mem/host/1_results.db", "mem"),
+        ("out", "out/pass_2/host/1_results.db", "pass_2"),
+        ("out/pass_2/host/*", "out/pass_2/host/1_results.db", "pass_2"),
+        ("out/pass_2/host/1_results.db", "out/pass_2/host/1_results.db", "pass_2"),
+        ("run", "run/pmc/mem/pass_3/1_results.db", "pass_3"),
+        ("out", "out/pass_x/1_results.db", "1_results"),
+        ("out/1_results.db", "out/1_results.db", "1_results"),
+        ("pmc/me/out", "pmc/me/out/x.db", "x"),
+        ("pmc/me/out/x.db", "pmc/me/out/x.db", "x"),
+        ("pmc/me/out/*.db", "pmc/me/out/x.db", "x"),
+        ("pass_1/me/runs/out", "pass_1/me/runs/out/x.db", "x"),
     ],
 )
-def test_pass_is_named_by_its_folder(tmp_path: Path, name: str, label: str) -> None:
+def test_pass_is_named_by_its_folder_in_the_run(tmp_path: Path, named: str, name: str, label: str) -> None:
     touch(tmp_path, name)
-    [each] = find_databases([tmp_path / name])
+    [each] = find_databases([tmp_path / named])
     assert each.pass_label == label
+
+
+def test_pass_of_a_run_directory_is_named_by_its_folder_however_it_is_found(tmp_path: Path) -> None:
+    run = touch(tmp_path / "pmc/me/run", "pmc/mem/host/1_results.db")
+    write_manifest(run, MANIFEST)
+    path = run / "pmc/mem/host/1_results.db"
+    for argument in (run, run / "pmc", path.parent, path, tmp_path, f"{run}/pmc/*/*/*"):
+        [each] = find_databases([argument])
+        assert (each.pass_label, each.run) == ("mem", "run")
 
 
 def test_replays_are_no_part_of_the_run_they_lie_in(tmp_path: Path) -> None:
     names = ("trace/1_results.db", "pmc/mem/2_results.db", "replays/fusion_3/pmc/mem/3_results.db")
-    touch(tmp_path / "run", "manifest.json", *names)
+    write_manifest(touch(tmp_path / "run", *names), MANIFEST)
     assert [each.path.name for each in find_databases([tmp_path / "run"])] == ["2_results.db", "1_results.db"]
     assert found(tmp_path / "run/replays/fusion_3") == [("mem/3_results.db", "fusion_3")]
 
