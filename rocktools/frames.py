@@ -118,6 +118,9 @@ def nullable_int64(values: np.ndarray, is_missing: np.ndarray) -> pd.array:
     return pd.arrays.IntegerArray(values.astype(np.int64, copy=False), is_missing.astype(np.bool_, copy=False))
 
 
+GRID = ("grid_workitems_x", "grid_workitems_y", "grid_workitems_z")
+WORKGROUP = ("workgroup_workitems_x", "workgroup_workitems_y", "workgroup_workitems_z")
+
 _RUN = Column("run", "category", "label of the run the row belongs to: the name of the run directory, folder or file")
 _PROCESS = Column("process", "category", "label of the profiled process: the suffix of its tables, unique world-wide")
 _KEY = (_RUN, _PROCESS)

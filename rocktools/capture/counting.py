@@ -79,9 +79,9 @@ def plan_counting(options: SessionOptions, request: CountingRequest) -> PlannedC
             "in-process replay counts its own passes as iterations, so a range would choose the wrong ones",
             hint="let the script run the kernel as often as wanted, or leave --passes-in-process out",
         )
-    session = begin_session(replace(options, dumps_hlo=False), _job(request))
-    known = sorted({gpu.arch for gpu in session.survey.host.gpus})
-    catalog = load_catalog(request.architecture or (known[0] if known else DEFAULT_ARCHITECTURE))
+    session = begin_session(replace(options, dumps_hlo=False), _job(options, request))
+    here = {gpu.index: gpu.arch for gpu in session.survey.host.gpus}
+    catalog = load_catalog(request.architecture or here.get(request.device, DEFAULT_ARCHITECTURE))
     names = parse_request(catalog, counters=request.counters, metrics=request.metrics)
     # A ratio group may repeat a counter in a second pass; kernel replay would add the two up.
     packing = pack_counters(catalog, names, together=() if request.replays_kernels else None)
@@ -89,7 +89,7 @@ def plan_counting(options: SessionOptions, request: CountingRequest) -> PlannedC
         [packed.counters for packed in packing.passes],
         avail=session.survey.avail,
         device=request.device,
-        environment=options.environment,
+        environment=session.environment.apply(options.environment),
     )
     build: Callable[..., tuple[PlannedPass, ...]] = plan_replay if request.replays_kernels else plan_pmc
     passes = build(
@@ -109,12 +109,15 @@ def plan_counting(options: SessionOptions, request: CountingRequest) -> PlannedC
     return PlannedCounting(session=session, plan=session.plan(passes), findings=(*packing.findings, *groups.findings))
 
 
-def _job(request: CountingRequest) -> Job:
+def _job(options: SessionOptions, request: CountingRequest) -> Job:
     return Job(
         application=request.application,
         counts=True,
         traces_host=False,
         selects_regions=request.selects_regions,
         excludes_collectives=request.kernels.exclude is not None,
+        chooses_iterations=request.iterations is not None,
         replays_kernels=request.replays_kernels,
+        keeps_command_buffers=options.keeps_command_buffers,
+        given_variables=tuple(options.variables),
     )

@@ -16,6 +16,7 @@ import pandas as pd
 from rocktools.capture.iterations import Iterations
 from rocktools.capture.kernel_filter import KernelFilter
 from rocktools.findings import Finding, Severity
+from rocktools.frames import GRID, WORKGROUP
 
 # Clocks, waves and instructions of a kernel that ran: 0 is impossible, and means that counting did not work.
 # Others (instructions of a type the kernel does not use, caches it does not touch, conflicts, stalls) may well be 0.
@@ -230,23 +231,25 @@ def _check_zeros(found: dict[str, pd.DataFrame], where: str) -> list[Finding]:
 
 
 def check_outliers(values: pd.DataFrame, counted: pd.DataFrame, where: str) -> list[Finding]:
-    """Executions of one kernel and grid whose counter is absurdly far from the others (a fault of some drivers).
+    """Executions of one kernel and shape whose counter is absurdly far from the others (a fault of some drivers).
 
-    Only where at least five executions can be compared. Far is more than ten times the median distance from the median,
-    and more than half the median itself: identical launches do not differ as much, different work of one name may.
+    Only where at least five executions can be compared, and the usual value is not 0: a rare event is no fault. Far is
+    more than ten times the median distance from the median, and more than half the median itself: identical launches do
+    not differ as much, different work of one name may.
     """
     keys = ["run", "process", "dispatch_id", "pass", "replay_pass"]
-    shape = ["kernel_name", "grid_workitems_x", "grid_workitems_y", "grid_workitems_z"]
+    shape = ["kernel_name", *GRID, *WORKGROUP]
     joined = values.merge(counted[[*keys, *shape]], on=keys, how="inner")
     findings = []
     for (counter, kernel), rows in joined.groupby(["counter", "kernel_name"], observed=True):
         outliers_count = 0
         for _, same in rows.groupby(shape[1:], observed=True, dropna=False):
             value = same["sum_value"].dropna()
-            if len(value) < _LEAST_REPEATS:
+            median = float(value.median())
+            if len(value) < _LEAST_REPEATS or median == 0:
                 continue
-            distance = (value - value.median()).abs()
-            limit = max(10 * float(distance.median()), 0.5 * abs(float(value.median())))
+            distance = (value - median).abs()
+            limit = max(10 * float(distance.median()), 0.5 * abs(median))
             outliers_count += int((distance > limit).sum())
         if outliers_count:
             findings.append(

@@ -38,6 +38,18 @@ class KernelFilter:
         return _is_found(self.include, kernel_name)
 
 
+def exclusion(regex: str | None) -> str | None:
+    """What is left out: collectives, and beside them what the user names; nothing at all for an empty expression.
+
+    Raises:
+        UsageError: the expression is not one that all engines understand.
+    """
+    if not regex:
+        return COLLECTIVE_KERNELS if regex is None else None
+    require_portable_regex(regex)
+    return f"{COLLECTIVE_KERNELS}|{regex}"
+
+
 def filter_names(names: Sequence[str], *, exclude: str | None = COLLECTIVE_KERNELS) -> KernelFilter:
     """Kernels with exactly these names.
 

@@ -8,12 +8,17 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from rocktools.capture.environment import is_scrubbed
 from rocktools.capture.host import Access, HostFacts
-from rocktools.capture.versions import FIRST_REGIONS_GATE_COUNTERS, FIRST_ROCPD, ProfilerTool
+from rocktools.capture.versions import (
+    FIRST_PAUSE_WITH_KERNELS_IN_FLIGHT,
+    FIRST_REGIONS_GATE_COUNTERS,
+    FIRST_ROCPD,
+    ProfilerTool,
+)
 from rocktools.capture.xla_flags import check_xla_flags, has_command_buffers, parse_xla_flags
 from rocktools.findings import Finding, Severity
 from rocktools.units import format_si
@@ -24,6 +29,8 @@ _LEAST_FREE_BYTES = 2_000_000_000
 _MOST_GPUS_WITH_HOST_TRACE = 4
 _RDNA = re.compile(r"gfx1[0-2]")
 _LAUNCHERS = frozenset({"torchrun", "mpirun", "mpiexec", "srun", "accelerate", "deepspeed"})
+_LAUNCHER_MODULES = frozenset({"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"})
+_SHELLS = frozenset({"sh", "bash", "dash", "zsh"})
 # `profiler=xplane` of MaxText, `--trainer.profiler.enabled true` of Levanter.
 _JAX_PROFILER = re.compile(r"(?:--)?(?:\w+\.)*profiler(?:\.enabled)?")
 _SWITCHED_OFF = frozenset({"", "false", "none", "null", "no", "off", "0"})
@@ -61,18 +68,24 @@ class Job:
         counts: whether counters are collected.
         traces_host: whether host calls are traced; never while counting.
         selects_regions: whether the job itself says what is recorded.
+        chooses_iterations: whether only some executions of each kernel are counted.
         excludes_collectives: whether kernels of collectives are left out of counting.
         replays_kernels: whether kernels are replayed in the process.
         wants_attribution: whether kernels are to be joined to HLO afterwards, and XLA is set up for that.
+        keeps_command_buffers: whether the user wants XLA to launch graphs all the same.
+        given_variables: names of variables that the user gave for this job; they reach it whatever they are.
     """
 
     application: tuple[str, ...] = ()
     counts: bool = False
     traces_host: bool = True
     selects_regions: bool = False
+    chooses_iterations: bool = False
     excludes_collectives: bool = True
     replays_kernels: bool = False
     wants_attribution: bool = False
+    keeps_command_buffers: bool = False
+    given_variables: tuple[str, ...] = ()
 
 
 def check_all(
@@ -97,7 +110,7 @@ def check_all(
 
 def check_job(tool: ProfilerTool | None, environment: Mapping[str, str], job: Job) -> tuple[Check, ...]:
     """The checks that do not depend on this machine."""
-    return (check_inherited(environment), check_jax(environment, job), check_application(job, tool))
+    return (check_inherited(environment, job), check_jax(environment, job), check_application(job, tool))
 
 
 def check_tool(tool: ProfilerTool | None, problem: Finding | None) -> Check:
@@ -152,10 +165,17 @@ def check_permissions(facts: HostFacts, job: Job) -> Check:
     paranoid = facts.perf_event_paranoid
     has = {None: "unknown", True: "yes", False: "no"}[facts.has_perfmon]
     detail = f"CAP_PERFMON {has}, perf_event_paranoid {'unknown' if paranoid is None else paranoid}"
-    if facts.has_perfmon or (paranoid is not None and paranoid <= _MOST_PARANOID):
+    if facts.has_perfmon or (facts.has_perfmon is None and paranoid is None):
         return Check(name="counter permissions", detail=detail)
-    if facts.has_perfmon is None and paranoid is None:
-        return Check(name="counter permissions", detail=detail)
+    if paranoid is not None and paranoid <= _MOST_PARANOID:
+        finding = _finding(
+            "no-device-lock",
+            Severity.NOTE,
+            "/proc/self/status",
+            "counters may be read, but without CAP_PERFMON no device can be locked against others that count",
+            "see that nothing else profiles these GPUs, or docker run --cap-add PERFMON",
+        )
+        return Check(name="counter permissions", detail=detail, findings=(finding,))
     finding = _finding(
         "no-perfmon",
         Severity.WARNING if job.counts or not job.application else Severity.NOTE,
@@ -217,10 +237,22 @@ def check_rocm(facts: HostFacts) -> Check:
     return Check(name="ROCm", detail=detail, findings=(finding,))
 
 
-def check_inherited(environment: Mapping[str, str]) -> Check:
+def check_inherited(environment: Mapping[str, str], job: Job) -> Check:
     """Variables of another profiler that would steer this one; they are taken out, and named."""
-    names = sorted(name for name in environment if is_scrubbed(name))
+    names = sorted(name for name in environment if is_scrubbed(name) and name not in job.given_variables)
     findings = []
+    steering = sorted(name for name in job.given_variables if is_scrubbed(name))
+    if steering:
+        findings.append(
+            _finding(
+                "variables-steer-the-profiler",
+                Severity.WARNING,
+                "--env",
+                f"they reach rocprofv3 and may change what is captured: {', '.join(steering)}",
+                "leave them out, unless an option for the same is missing",
+                variables_count=len(steering),
+            )
+        )
     if names:
         findings.append(
             _finding(
@@ -249,7 +281,12 @@ def check_inherited(environment: Mapping[str, str]) -> Check:
 
 def check_jax(environment: Mapping[str, str], job: Job) -> Check:
     """Settings of XLA and JAX that make a profile unreadable or a capture crash."""
-    findings = list(check_xla_flags(environment, is_attribution=job.wants_attribution))
+    findings = [
+        replace(finding, severity=Severity.WARNING)
+        if finding.rule == "xla-command-buffers-on" and job.keeps_command_buffers
+        else finding
+        for finding in check_xla_flags(environment, is_attribution=job.wants_attribution)
+    ]
     switch = _find_jax_profiler(job.application)
     if switch is not None:
         findings.append(
@@ -307,27 +344,38 @@ def check_application(job: Job, tool: ProfilerTool | None) -> Check:
         return Check(name="application", detail="none given")
     findings = []
     program = PurePath(job.application[0]).name
-    if program in _LAUNCHERS and job.replays_kernels:
+    launcher = _find_launcher(job.application)
+    if launcher is not None and job.replays_kernels:
         findings.append(
             _finding(
                 "replay-under-launcher",
                 Severity.FAULT,
-                program,
-                f"{program} starts several processes, and kernel replay in one of them stops all that wait for it",
+                launcher,
+                f"{launcher} starts several processes, and kernel replay in one of them stops all that wait for it",
                 "replay kernels in a script of one process only; count jobs of several without --passes-in-process",
             )
         )
-    elif program in _LAUNCHERS:
+    elif launcher is not None:
         findings.append(
             _finding(
                 "launcher-inside",
                 Severity.WARNING,
-                program,
-                f"{program} starts processes of its own; each gets a database, and workers that it kills lose theirs",
+                launcher,
+                f"{launcher} starts processes of its own; each gets a database, and workers that it kills lose theirs",
                 "put rocktools inside the launcher instead, one for each rank",
             )
         )
-    if job.counts and not job.excludes_collectives:
+    if job.replays_kernels and not job.excludes_collectives:
+        findings.append(
+            _finding(
+                "collectives-replayed",
+                Severity.FAULT,
+                program,
+                "kernels that wait for other ranks are not excluded, and nobody answers one that is replayed",
+                "leave --exclude at its default",
+            )
+        )
+    elif job.counts and not job.excludes_collectives:
         findings.append(
             _finding(
                 "collectives-counted",
@@ -348,7 +396,49 @@ def check_application(job: Job, tool: ProfilerTool | None) -> Check:
                 "choose dispatches with --iterations",
             )
         )
+    elif job.counts and job.selects_regions and tool is not None:
+        findings += _check_regions(job, tool)
     return Check(name="application", detail=program, findings=tuple(findings))
+
+
+def _check_regions(job: Job, tool: ProfilerTool) -> list[Finding]:
+    """What to know of counters in regions where the tool keeps to them."""
+    findings = []
+    if tool.version < FIRST_PAUSE_WITH_KERNELS_IN_FLIGHT:
+        findings.append(
+            _finding(
+                "pause-may-hang",
+                Severity.WARNING,
+                tool.executable,
+                f"some builds of SDK {tool.version} hang when the job pauses while a kernel is still running",
+                "wait for the device before each pause, as profiled_steps of rocktools.capture.roctx does",
+            )
+        )
+    if job.chooses_iterations:
+        findings.append(
+            _finding(
+                "iterations-outside-regions",
+                Severity.WARNING,
+                tool.executable,
+                "iterations are counted from the start of the process, outside regions too",
+                "choose by one of the two",
+            )
+        )
+    return findings
+
+
+def _find_launcher(application: Sequence[str]) -> str | None:
+    """The launcher of several processes in a command line: first, behind `env` and the like, or in a shell's text."""
+    words = [*application]
+    if len(words) > 2 and PurePath(words[0]).name in _SHELLS and words[1].startswith("-") and words[1].endswith("c"):
+        words = words[2].replace(";", " ").replace("&", " ").split()
+    for before, word in itertools.pairwise(("", *words)):
+        name = PurePath(word).name
+        if name in _LAUNCHERS or (before == "-m" and word in _LAUNCHER_MODULES):
+            return name
+        if name.endswith(".py"):  # from here on they are its arguments
+            break
+    return None
 
 
 def all_findings(checks: Sequence[Check]) -> tuple[Finding, ...]:

@@ -138,7 +138,7 @@ def _parse_version(text: str) -> Any:
     from rocktools.capture.versions import SdkVersion
 
     numbers = text.split(".")
-    if not 2 <= len(numbers) <= 3 or not all(number.isdigit() for number in numbers):
+    if not 2 <= len(numbers) <= 3 or not all(number.isdecimal() for number in numbers):
         raise UsageError("bad-version", f"{text!r} is no version of the SDK", hint="1.3.2")
     return SdkVersion(*(int(number) for number in numbers))
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.option(
     "--exclude",
     metavar="RE",
-    help="Leave kernels out that match; '' for none.  [default: collectives, which would hang]",
+    help="Leave kernels out that match, beside collectives, which would hang; '' leaves nothing out.",
 )
 @click.option(
     "--iterations", metavar="RANGES", help="Which executions of each kernel: 3, 10-12 or 1-4,9.  [default: all]"
@@ -92,7 +92,7 @@ def _kernel_filter(names: tuple[str, ...], prefix: str | None, regex: str | None
     Raises:
         UsageError: none or several ways, or the filter itself is not sound.
     """
-    from rocktools.capture.kernel_filter import COLLECTIVE_KERNELS, filter_names, filter_prefix, filter_regex
+    from rocktools.capture.kernel_filter import exclusion, filter_names, filter_prefix, filter_regex
 
     chosen = [
         option for option, value in (("--kernel", names), ("--kernel-prefix", prefix), ("--regex", regex)) if value
@@ -100,7 +100,7 @@ def _kernel_filter(names: tuple[str, ...], prefix: str | None, regex: str | None
     if len(chosen) != 1:
         what = f"{' and '.join(chosen)} exclude each other" if chosen else "no kernel is chosen"
         raise UsageError("which-kernels", what, hint="one of --kernel NAME, --kernel-prefix P and --regex RE")
-    left_out = COLLECTIVE_KERNELS if exclude is None else exclude or None
+    left_out = exclusion(exclude)
     if names:
         return filter_names(names, exclude=left_out)
     if prefix is not None:

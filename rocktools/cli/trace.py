@@ -69,6 +69,8 @@ def command(
         traces_host=not kernel_only,
         selects_regions=selected_regions,
         wants_attribution=not no_hlo,
+        keeps_command_buffers=session_options.keeps_command_buffers,
+        given_variables=tuple(session_options.variables),
     )
     session = begin_session(replace(session_options, dumps_hlo=not no_hlo), job)
     options = TraceOptions(kind=kind, has_selected_regions=selected_regions)

@@ -13,16 +13,9 @@ import numpy as np
 import pandas as pd
 
 from rocktools.findings import Finding, Severity
-from rocktools.frames import COUNTER_VALUES, Column, FrameSpec, require_frame
+from rocktools.frames import COUNTER_VALUES, GRID, WORKGROUP, Column, FrameSpec, require_frame
 
-GEOMETRY = (
-    "grid_workitems_x",
-    "grid_workitems_y",
-    "grid_workitems_z",
-    "workgroup_workitems_x",
-    "workgroup_workitems_y",
-    "workgroup_workitems_z",
-)
+GEOMETRY = (*GRID, *WORKGROUP)
 _PLACE = ["role", "device_index", "kernel_name", "ordinal"]
 _DISPATCH_KEY = ["run", "process", "dispatch_id", "pass", "replay_pass"]
 _SHOWN = 3

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
 from rocktools.errors import UsageError, nearest_names
-from rocktools.frames import COUNTED_DISPATCHES, DISPATCHES, Column, FrameSpec, require_frame
+from rocktools.frames import COUNTED_DISPATCHES, DISPATCHES, GRID, WORKGROUP, Column, FrameSpec, require_frame
 from rocktools.timeline.devices import index_devices
 from rocktools.timeline.grouping import codes_of, extent_texts, group_rows
 
-_GRID = ["grid_workitems_x", "grid_workitems_y", "grid_workitems_z"]
-_WORKGROUP = ["workgroup_workitems_x", "workgroup_workitems_y", "workgroup_workitems_z"]
 _EXTENTS = (
     Column("grid_workitems", "category", "grid in work-items (not workgroups), as XxYxZ", "not recorded"),
     Column("workgroup_workitems", "category", "workgroup in work-items, as XxYxZ", "not recorded"),
@@ -101,12 +100,12 @@ def compile_match(match: str) -> re.Pattern[str]:
 def _with_labels(rows: pd.DataFrame, agents: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(
         device=index_devices(rows, agents).as_column(),
-        grid_workitems=_extents(rows, _GRID),
-        workgroup_workitems=_extents(rows, _WORKGROUP),
+        grid_workitems=_extents(rows, GRID),
+        workgroup_workitems=_extents(rows, WORKGROUP),
     )
 
 
-def _extents(rows: pd.DataFrame, columns: list[str]) -> pd.Categorical:
+def _extents(rows: pd.DataFrame, columns: Sequence[str]) -> pd.Categorical:
     """One text for each distinct extent, not one for each row."""
     groups = group_rows([codes_of(rows[name]) for name in columns])
     examples = rows.iloc[groups.example]

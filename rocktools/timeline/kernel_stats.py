@@ -22,7 +22,7 @@ import pandas as pd
 from rocktools.errors import ContractError
 from rocktools.evidence import Evidence
 from rocktools.findings import Finding, Severity
-from rocktools.frames import DISPATCHES, Column, FrameSpec, nullable_int64, require_frame
+from rocktools.frames import DISPATCHES, GRID, WORKGROUP, Column, FrameSpec, nullable_int64, require_frame
 from rocktools.intervals import union_length_by
 from rocktools.timeline.devices import index_devices
 from rocktools.timeline.dispatch_list import compile_match
@@ -75,10 +75,8 @@ class KernelStats:
         return KERNEL_STATS[self.by]
 
 
-_GRID = ("grid_workitems_x", "grid_workitems_y", "grid_workitems_z")
-_WORKGROUP = ("workgroup_workitems_x", "workgroup_workitems_y", "workgroup_workitems_z")
 _RESOURCES = ("lds_bytes", "scratch_bytes", "vgpr_count", "agpr_count", "sgpr_count")
-_SHAPE = (*_GRID, *_WORKGROUP, *_RESOURCES)
+_SHAPE = (*GRID, *WORKGROUP, *_RESOURCES)
 
 DISPATCH_COLUMNS = (
     *("run", "process", "dispatch_id", "agent_id", "kernel_name", "start_ns", "end_ns", "stream_id"),
@@ -336,8 +334,8 @@ def _shape_values(examples: pd.DataFrame, *, is_one: BoolArray) -> dict[str, Any
     for column in shown.values():
         column[~is_one] = pd.NA
     return {
-        "grid_workitems": _labels(extent_texts([shown[name] for name in _GRID])),
-        "workgroup_workitems": _labels(extent_texts([shown[name] for name in _WORKGROUP])),
+        "grid_workitems": _labels(extent_texts([shown[name] for name in GRID])),
+        "workgroup_workitems": _labels(extent_texts([shown[name] for name in WORKGROUP])),
         **{name: shown[name] for name in _RESOURCES},
     }
 

@@ -299,6 +299,7 @@ def test_a_sum_of_zero_with_instances_that_are_not_is_no_zero():
         ([100, 120, 80, 140, 60, 300], 0),
         ([100, 1e12, 100, 100], 0),
         ([100, 100, 100, 100, 100, 0, 1e9], 2),
+        ([0, 0, 0, 0, 0, 0, 0, 1], 0),
     ],
 )
 def test_a_value_absurdly_far_from_its_like_is_a_warning(numbers, outliers_count):

@@ -104,6 +104,12 @@ def test_a_counter_that_is_not_known_is_found_by_halving(avail):
     assert "SQ_BUSY_CYCLES" in caught.value.what
 
 
+def test_a_counter_of_a_device_that_is_not_there_is_refused(avail):
+    environment = environment_of(avail, BEHAVIOUR="no-device", FROM_CALL="1")
+    with pytest.raises(CaptureError, match="counter-refused-by-tool"):
+        confirm_groups([("SQ_WAVES:device=7",)], avail=avail, device=0, environment=environment)
+
+
 BROKEN = (
     ("crash", "code 134"),
     ("traceback", "librocprofv3-list-avail.so: cannot open"),

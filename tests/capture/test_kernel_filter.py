@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rocktools.capture.kernel_filter import COLLECTIVE_KERNELS, filter_names, filter_prefix, filter_regex
+from rocktools.capture.kernel_filter import COLLECTIVE_KERNELS, exclusion, filter_names, filter_prefix, filter_regex
 from rocktools.capture.portable_regex import require_portable_regex
 from rocktools.errors import UsageError
 
@@ -105,6 +105,17 @@ def test_collectives_are_left_out_unless_exclusion_is_switched_off(name):
         assert name in caught.value.what
         assert "--exclude ''" in (caught.value.hint or "")
         assert build(name, exclude=None).matches(name)
+
+
+def test_an_expression_of_the_users_leaves_collectives_out_too():
+    kernels = filter_regex(".", exclude=exclusion("^gemm|copy"))
+    for name in ("ncclDevKernel_Generic_1", "rccl_x", "mscclpp_y", "gemm_fusion", "wrapped_copy"):
+        assert not kernels.matches(name)
+    assert kernels.matches("loop_fusion")
+    assert exclusion(None) == COLLECTIVE_KERNELS
+    assert exclusion("") is None
+    with pytest.raises(UsageError):
+        exclusion("(?i)copy")
 
 
 def test_the_default_exclusion_keeps_ordinary_kernels():

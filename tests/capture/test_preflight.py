@@ -167,28 +167,28 @@ def test_the_devices_are_told():
 
 
 @pytest.mark.parametrize(
-    "has_perfmon, paranoid, is_found",
+    "has_perfmon, paranoid, rule",
     [
-        (True, 4, False),
-        (True, None, False),
-        (False, 1, False),
-        (False, 2, False),
-        (False, -1, False),
-        (False, 3, True),
-        (False, 4, True),
-        (False, None, True),
-        (None, 4, True),
-        (None, 2, False),
-        (None, None, False),
+        (True, 4, None),
+        (True, None, None),
+        (False, 1, "no-device-lock"),
+        (False, 2, "no-device-lock"),
+        (False, -1, "no-device-lock"),
+        (False, 3, "no-perfmon"),
+        (False, 4, "no-perfmon"),
+        (False, None, "no-perfmon"),
+        (None, 4, "no-perfmon"),
+        (None, 2, "no-device-lock"),
+        (None, None, None),
     ],
 )
-def test_counters_need_a_capability_or_a_permissive_kernel(has_perfmon, paranoid, is_found):
+def test_counters_need_a_capability_or_a_permissive_kernel(has_perfmon, paranoid, rule):
     host = replace(GOOD, has_perfmon=has_perfmon, perf_event_paranoid=paranoid)
     check = check_permissions(host, COUNTING)
-    if is_found:
-        only(check, "no-perfmon", Severity.WARNING)
-    else:
+    if rule is None:
         assert check.findings == ()
+    else:
+        only(check, rule, Severity.WARNING if rule == "no-perfmon" else Severity.NOTE)
 
 
 @pytest.mark.parametrize(
@@ -250,21 +250,29 @@ def test_two_copies_of_comgr_are_a_warning(paths, copies_count):
 
 
 def test_inherited_variables_of_profilers_are_named_without_their_values():
-    check = check_inherited({"ROCPROF_OUTPUT_PATH": "/somewhere", "ROCP_TOOL_LIBRARIES": "x.so", "PATH": "/bin"})
+    check = check_inherited({"ROCPROF_OUTPUT_PATH": "/somewhere", "ROCP_TOOL_LIBRARIES": "x.so", "PATH": "/bin"}, JOB)
     finding = only(check, "inherited-profiler-variables", Severity.NOTE)
     assert "ROCPROF_OUTPUT_PATH" in finding.message
     assert "ROCP_TOOL_LIBRARIES" in finding.message
     assert "somewhere" not in str(finding)
-    assert check_inherited({"PATH": "/bin", "HSA_X": "1"}).findings == ()
+    assert check_inherited({"PATH": "/bin", "HSA_X": "1"}, JOB).findings == ()
+
+
+def test_a_variable_that_the_user_gave_is_not_said_to_be_taken_out():
+    job = replace(JOB, given_variables=("ROCPROF_X",))
+    only(check_inherited({"ROCPROF_X": "1"}, job), "variables-steer-the-profiler", Severity.WARNING)
+    assert check_inherited({"MY_X": "1"}, replace(JOB, given_variables=("MY_X",))).findings == ()
 
 
 @pytest.mark.parametrize("library", ["librocprofiler-sdk-tool.so", "libroctracer64.so.4", "/o/librocsys-dl.so"])
 def test_a_profiler_that_is_preloaded_already_is_a_fault(library):
-    only(check_inherited({"LD_PRELOAD": f"/usr/lib/libjemalloc.so:{library}"}), "profiler-preloaded", Severity.FAULT)
+    only(
+        check_inherited({"LD_PRELOAD": f"/usr/lib/libjemalloc.so:{library}"}, JOB), "profiler-preloaded", Severity.FAULT
+    )
 
 
 def test_other_preloaded_libraries_are_fine():
-    assert check_inherited({"LD_PRELOAD": "/usr/lib/libjemalloc.so.2"}).findings == ()
+    assert check_inherited({"LD_PRELOAD": "/usr/lib/libjemalloc.so.2"}, JOB).findings == ()
 
 
 SWITCHED_ON = (
@@ -324,6 +332,12 @@ def test_attribution_needs_command_buffers_off():
     assert check_jax({}, JOB).findings == ()
 
 
+def test_command_buffers_that_the_user_keeps_are_a_warning():
+    graphs = {**ATTRIBUTABLE, "XLA_FLAGS": "--xla_dump_to=/run/hlo"}
+    job = replace(JOB, wants_attribution=True, keeps_command_buffers=True)
+    only(check_jax(graphs, job), "xla-command-buffers-on", Severity.WARNING)
+
+
 @pytest.mark.parametrize(
     "value, is_fault", [(None, True), ("true", True), ("", True), ("false", False), ("False", False)]
 )
@@ -344,11 +358,40 @@ def test_kernel_replay_of_graphs_is_a_fault():
     assert check_jax(graphs, COUNTING).findings == ()
 
 
-@pytest.mark.parametrize("program", ["torchrun", "/usr/bin/mpirun", "srun", "accelerate"])
-def test_a_launcher_inside_is_a_warning_and_for_kernel_replay_a_fault(program):
-    only(check_application(replace(JOB, application=(program, "x")), TOOL), "launcher-inside", Severity.WARNING)
-    replaying = replace(COUNTING, application=(program, "x"), replays_kernels=True)
+@pytest.mark.parametrize(
+    "application",
+    [
+        ("torchrun", "x"),
+        ("/usr/bin/mpirun", "-n", "4", "x"),
+        ("env", "FOO=1", "srun", "x"),
+        ("bash", "-lc", "cd /job && torchrun x.py"),
+        ("python", "-m", "torch.distributed.run", "x.py"),
+    ],
+)
+def test_a_launcher_inside_is_a_warning_and_for_kernel_replay_a_fault(application):
+    only(check_application(replace(JOB, application=application), TOOL), "launcher-inside", Severity.WARNING)
+    replaying = replace(COUNTING, application=application, replays_kernels=True)
     only(check_application(replaying, TOOL), "replay-under-launcher", Severity.FAULT)
+
+
+@pytest.mark.parametrize(
+    "application", [("python", "x.py", "mpirun"), ("bash", "run.sh"), ("bash", "-c", "python x.py torchrun")]
+)
+def test_the_name_of_a_launcher_elsewhere_is_none(application):
+    assert check_application(replace(JOB, application=application), TOOL).findings == ()
+
+
+def test_replaying_collectives_is_a_fault():
+    replaying = replace(COUNTING, replays_kernels=True, excludes_collectives=False)
+    only(check_application(replaying, TOOL), "collectives-replayed", Severity.FAULT)
+
+
+def test_regions_while_counting_have_their_traps():
+    job = replace(COUNTING, selects_regions=True)
+    only(check_application(job, tool_of(1, 3, 2)), "pause-may-hang", Severity.WARNING)
+    assert check_application(job, tool_of(1, 4)).findings == ()
+    both = replace(job, chooses_iterations=True)
+    only(check_application(both, tool_of(1, 4)), "iterations-outside-regions", Severity.WARNING)
 
 
 def test_counting_collectives_is_a_warning():
@@ -363,7 +406,7 @@ def test_counting_collectives_is_a_warning():
     [
         (tool_of(1, 2), replace(COUNTING, selects_regions=True), True),
         (tool_of(1, 0), replace(COUNTING, selects_regions=True), True),
-        (tool_of(1, 3), replace(COUNTING, selects_regions=True), False),
+        (tool_of(1, 4), replace(COUNTING, selects_regions=True), False),
         (tool_of(1, 2), replace(JOB, selects_regions=True), False),
         (tool_of(1, 2), COUNTING, False),
         (None, replace(COUNTING, selects_regions=True), False),

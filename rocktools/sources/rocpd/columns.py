@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import re
 import sqlite3
 import struct
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,6 +42,7 @@ _MISSING_SQL = "-9223372036854775807 - 1"
 _MISSING_REAL_SQL = "-9e999"
 _KEYED = np.dtype([("first", np.int64), ("second", np.int64), ("value", np.float64)])
 _EXACT_REAL_BELOW = float(2**53)
+_DIGITS = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -425,10 +427,9 @@ def _require_end(rows: Iterator[object]) -> None:
 def exact_integer(value: object) -> int | None:
     """The int64 that an SQLite value stands for, or None where it stands for none or has lost digits."""
     if isinstance(value, str):
-        try:
-            value = int(value)
-        except ValueError:
+        if not _DIGITS.fullmatch(value):  # int() alone would take ' 7 ' and '1_000' too
             return None
+        value = int(value)
     if isinstance(value, float):
         if not value.is_integer() or abs(value) >= _EXACT_REAL_BELOW:
             return None

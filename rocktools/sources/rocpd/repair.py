@@ -51,6 +51,8 @@ _NOTHING = "'{}'"
 # (base table, column) -> SQL over the old row, for whoever hides more.
 _IDENTITY = {
     ("info_node", "machine_id"): "'scrubbed-' || rowid",
+    # The tool takes it from the machine's id, and numbers the node after it.
+    ("info_node", "hash"): "rowid",
     ("info_node", "hostname"): "'scrubbed-' || rowid",
     ("info_node", "domain_name"): "NULL",
     ("info_process", "command"): "NULL",

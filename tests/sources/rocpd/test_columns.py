@@ -83,11 +83,11 @@ def integer_in(value: object) -> int | None:
         return value
     if isinstance(value, float) and math.isfinite(value) and value == int(value) and abs(value) < 2**53:
         return int(value)
-    if isinstance(value, str) and len(value) < 100:
-        try:
-            number = int(value)
-        except ValueError:
+    if isinstance(value, str):
+        digits = value[1:] if value[:1] in ("+", "-") else value
+        if not (digits.isascii() and digits.isdecimal() and len(digits) < 20):
             return None
+        number = int(value)
         return number if INT64_MIN <= number <= INT64_MAX else None
     return None
 
