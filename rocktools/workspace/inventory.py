@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
@@ -34,7 +35,7 @@ DEVICES = FrameSpec(
     name="DEVICES",
     meaning="One row per GPU, as all processes together saw it.",
     key=("device",),
-    sort=("device",),
+    sort=("absolute_index", "device"),
     columns=(
         AGENTS.column("device"),
         *(AGENTS.column(name) for name in ("arch", "product", "absolute_index", "xcc_count", "cu_count")),
@@ -109,12 +110,24 @@ def _is_about(path: str, where: str) -> bool:
     return where == path or where.startswith(f"{path}, ")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rows:
+    """Rows of one kind, or of one counter (then without times), in a process."""
+
+    run: str
+    process: str
+    subject: str
+    rows_count: int
+    first_ns: int | None = None
+    last_ns: int | None = None
+
+
 @dataclass(slots=True)
 class _Taken:
-    """What was found so far, as rows of the frames."""
+    """What was found so far."""
 
-    contents: list[tuple[str, str, str, int, int | None, int | None]] = field(default_factory=list)
-    counters: list[tuple[str, str, str, int]] = field(default_factory=list)
+    contents: list[_Rows] = field(default_factory=list)
+    counters: list[_Rows] = field(default_factory=list)
     dispatches: dict[tuple[str, str, int], int] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
 
@@ -158,11 +171,14 @@ def _take(workspace: Workspace, process: LoadedProcess, taken: _Taken) -> None:
         counted = contents.count_counter_rows(reader, tables) if process.is_counter_pass else {}
         findings = health.check_process(reader, tables, is_counter_pass=process.is_counter_pass)
     for content in listed:
-        taken.contents.append((run, label, content.subject, content.rows_count, content.first_ns, content.last_ns))
+        rows = _Rows(run=run, process=label, subject=content.subject, rows_count=content.rows_count)
+        taken.contents.append(replace(rows, first_ns=content.first_ns, last_ns=content.last_ns))
         if content.base == "region":
-            taken.contents += [(run, label, f"  {name}", count, None, None) for name, count in domains.items()]
+            taken.contents += [
+                _Rows(run=run, process=label, subject=f"  {name}", rows_count=count) for name, count in domains.items()
+            ]
     taken.dispatches.update({(run, label, agent): count for agent, count in by_agent.items()})
-    taken.counters += [(run, label, name, count) for name, count in counted.items()]
+    taken.counters += [_Rows(run=run, process=label, subject=name, rows_count=count) for name, count in counted.items()]
     taken.findings += findings
 
 
@@ -176,35 +192,31 @@ def _broken(process: LoadedProcess, error: InputError) -> Finding:
     )
 
 
-def _contents_frame(rows: list[tuple[str, str, str, int, int | None, int | None]]) -> pd.DataFrame:
-    columns = list(zip(*rows, strict=True)) if rows else [()] * 6
-    frame = pd.DataFrame(
-        {
-            "run": pd.Categorical(columns[0]),
-            "process": pd.Categorical(columns[1]),
-            "subject": pd.Categorical(columns[2]),
-            "rows_count": pd.array(columns[3], dtype="int64"),
-            "start_ns": pd.array(columns[4], dtype="Int64"),
-            "end_ns": pd.array(columns[5], dtype="Int64"),
-        }
+def _contents_frame(found: Sequence[_Rows]) -> pd.DataFrame:
+    # Kinds keep the order in which they were listed: API domains stand below the host regions that they are part of.
+    ordered = sorted(found, key=lambda rows: (rows.run, rows.process))
+    frame = _labelled(ordered, "subject").assign(
+        start_ns=pd.array([rows.first_ns for rows in ordered], dtype="Int64"),
+        end_ns=pd.array([rows.last_ns for rows in ordered], dtype="Int64"),
     )
-    frame["span_ns"] = frame["end_ns"] - frame["start_ns"]
-    return require_frame(frame.astype({"rows_count": "int64"}), CONTENTS)
+    return require_frame(frame.assign(span_ns=frame["end_ns"] - frame["start_ns"]), CONTENTS)
 
 
-def _counters_frame(rows: list[tuple[str, str, str, int]]) -> pd.DataFrame:
-    if not rows:
-        return COUNTERS.empty()
-    run, process, counter, count = zip(*rows, strict=True)
-    frame = pd.DataFrame(
+def _counters_frame(found: Sequence[_Rows]) -> pd.DataFrame:
+    ordered = sorted(found, key=lambda rows: (rows.run, rows.process, rows.subject))
+    return require_frame(_labelled(ordered, "counter"), COUNTERS)
+
+
+def _labelled(found: Sequence[_Rows], subject: str) -> pd.DataFrame:
+    """Labels and counts of the rows, their subject under the name that the frame gives it."""
+    return pd.DataFrame(
         {
-            "run": pd.Categorical(run),
-            "process": pd.Categorical(process),
-            "counter": pd.Categorical(counter),
-            "rows_count": count,
+            "run": pd.Series([rows.run for rows in found], dtype="category"),
+            "process": pd.Series([rows.process for rows in found], dtype="category"),
+            subject: pd.Series([rows.subject for rows in found], dtype="category"),
+            "rows_count": pd.Series([rows.rows_count for rows in found], dtype="int64"),
         }
     )
-    return require_frame(frame.astype({"rows_count": "int64"}), COUNTERS)
 
 
 def _devices(agents: pd.DataFrame, dispatches: dict[tuple[str, str, int], int]) -> pd.DataFrame:

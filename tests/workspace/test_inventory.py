@@ -23,7 +23,7 @@ from rocktools.demo.rocpd_trace import TraceShape, write_trace
 from rocktools.demo.rocpd_writer import RocpdWriter
 from rocktools.errors import DamagedFile, UsageError
 from rocktools.findings import Finding, Severity
-from rocktools.frames import PROCESSES, require_frame
+from rocktools.frames import PROCESSES, SPECS, FrameSpec, require_frame
 from rocktools.workspace.inventory import CONTENTS, COUNTERS, DEVICES, Inventory, take_inventory
 from rocktools.workspace.workspace import Workspace
 
@@ -57,6 +57,40 @@ def test_frames_keep_their_contracts(tmp_path: Path) -> None:
         assert not frame.duplicated(list(spec.key)).any()
     with pytest.raises(UsageError, match="no part 'content'"):
         inventory.frame("content")
+
+
+def is_in_order(frame: pd.DataFrame, spec: FrameSpec) -> bool:
+    """Whether the rows are in the order that the spec declares; labels by their letters, missing values last."""
+    labels = {column.name: "object" for column in spec.columns if column.dtype == "category" and column.name in frame}
+    ordered = frame.astype(labels).sort_values(list(spec.sort), kind="stable")
+    return list(ordered.index) == list(range(len(frame)))
+
+
+def test_every_frame_is_in_its_declared_order_whatever_the_order_of_the_files(tmp_path: Path) -> None:
+    """The labels of processes begin with random digits, so that names of files and labels are in different orders."""
+    paths = []
+    for number, run in ((9, "b"), (1, "b"), (5, "a"), (3, "c")):
+        (tmp_path / run).mkdir(exist_ok=True)
+        paths.append(write_small_trace(tmp_path / run / f"{number}.db"))
+        (tmp_path / run / "pmc" / f"g{number}").mkdir(parents=True)
+        paths.append(write_counter_pass(tmp_path / run / f"pmc/g{number}/{number}.db"))
+    shape = TraceShape(dispatches_count=300, agents_count=12, counters=("SQ_WAVES", "GRBM_COUNT", "TCC_HIT"))
+    write_trace(tmp_path / "c/0.db", shape)
+    with Workspace.open([tmp_path / "c", *reversed(paths), tmp_path / "b", tmp_path / "a"]) as workspace:
+        given = [(spec, workspace.frame(name)) for name, spec in SPECS.items()]
+        inventory = take_inventory(workspace)
+    given += [inventory.frame(name) for name in ("processes", "devices", "contents", "counters")]
+    assert [spec.name for spec, frame in given if len(frame) < 2 and spec.name != "SAMPLES"] == []
+    assert [spec.name for spec, frame in given if not is_in_order(frame, spec)] == []
+
+
+def test_kinds_of_regions_stay_below_their_regions(tmp_path: Path) -> None:
+    for name in ("b.db", "a.db"):
+        write_small_trace(tmp_path / name)
+    with Workspace.open([tmp_path / "b.db", tmp_path / "a.db"]) as workspace:
+        contents = take_inventory(workspace).contents
+    for _, rows in contents.groupby("process", observed=True):
+        assert rows["subject"].tolist()[1:3] == ["host regions", "  HIP_RUNTIME_API_EXT"]
 
 
 def test_contents_of_a_small_trace(tmp_path: Path) -> None:
