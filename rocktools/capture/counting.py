@@ -79,6 +79,9 @@ def plan_counting(options: SessionOptions, request: CountingRequest) -> PlannedC
             "in-process replay counts its own passes as iterations, so a range would choose the wrong ones",
             hint="let the script run the kernel as often as wanted, or leave --passes-in-process out",
         )
+    if request.metrics or not request.counters:  # refused whatever the machine is: said before it is looked at
+        catalog = load_catalog(request.architecture or DEFAULT_ARCHITECTURE)
+        parse_request(catalog, counters=request.counters, metrics=request.metrics)
     session = begin_session(replace(options, dumps_hlo=False), _job(options, request))
     here = {gpu.index: gpu.arch for gpu in session.survey.host.gpus}
     catalog = load_catalog(request.architecture or here.get(request.device, DEFAULT_ARCHITECTURE))

@@ -102,8 +102,10 @@ def render_shell_line(flags: Sequence[FrameworkFlag]) -> str:
 
 
 def render_framework_flags(flags: Sequence[FrameworkFlag]) -> str:
-    """One block per flag: as a shell takes it, what it does, where that was read."""
-    return "\n".join(f"{render_shell_line([flag])}\n    {flag.meaning}\n    [{flag.source}]" for flag in flags)
+    """For a shell: the flags as the end of a command, then, in comments, what each does and where that was read."""
+    lines = " \\\n  ".join(render_shell_line([flag]) for flag in flags)
+    notes = [f"# {render_shell_line([flag])}\n#     {flag.meaning}\n#     [{flag.source}]" for flag in flags]
+    return "\n".join([f"  {lines}", "", *notes])
 
 
 def _require_framework(framework: str) -> None:

@@ -95,9 +95,16 @@ def capture_options(function: _Function) -> _Function:
         from datetime import datetime, timezone
 
         from rocktools.capture.session import SessionOptions
+        from rocktools.rundir import require_free
 
         if resume and run is None:
             raise UsageError("resume-without-run", "which capture goes on must be said", hint="-o DIR")
+        if run is not None and not resume:
+            require_free(run)
+        elif run is not None and not run.is_dir():
+            raise UsageError("nothing-to-resume", "there is no such folder", where=str(run))
+        if not options["application"] and not options.get("jax_profile"):
+            raise UsageError("no-application", "there is no command to run", hint="-- CMD... at the end")
         if sdk_version is not None and not dry_run:
             raise UsageError("assumed-version", "a version can be assumed for a dry run only", hint="--dry-run")
         now = datetime.now(timezone.utc)

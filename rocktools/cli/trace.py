@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rocktools.cli.capture_options import capture_options, finish_capture
+from rocktools.errors import UsageError
 
 if TYPE_CHECKING:
     from rocktools.capture.session import SessionOptions
@@ -58,9 +59,16 @@ def command(
     from rocktools.capture.session import begin_session
 
     if jax_profile is not None:
+        if application:
+            raise UsageError(
+                "flags-only",
+                "--jax-profile prints flags and runs nothing, for JAX's profiler and rocprofv3 exclude each other",
+                hint="leave the command out; add the flags to the job, and run that without rocktools trace",
+            )
         from rocktools.capture.frameworks import framework_flags, render_framework_flags
 
-        flags = framework_flags(jax_profile, first=_FIRST_STEP, last=_LAST_STEP, log_dir=session_options.run / "xspace")
+        run = session_options.run.absolute()  # the job may run in another folder
+        flags = framework_flags(jax_profile, first=_FIRST_STEP, last=_LAST_STEP, log_dir=run / "xspace")
         click.echo(render_framework_flags(flags))
         return 0
     kind = TraceKind.KERNEL if kernel_only else TraceKind.RUNTIME

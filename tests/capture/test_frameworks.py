@@ -99,11 +99,14 @@ def test_folder_that_yaml_would_take_for_something_else_stays_text(folder):
 def test_text_names_each_flag_its_meaning_and_its_source():
     flags = framework_flags("maxtext", first=10, last=12, log_dir="/runs/a b")
     lines = render_framework_flags(flags).splitlines()
-    assert len(lines) == 3 * len(flags)
-    assert lines[3] == "skip_first_n_steps_for_profiler=10"
-    assert lines[4].startswith("    begin at step 10")
-    assert all(line.startswith("    [") and line.endswith("]") for line in lines[2::3])
-    assert lines[-3] == "'base_output_directory=\"/runs/a b\"'"
+    blank = lines.index("")
+    command, notes = "\n".join(lines[:blank]).replace("\\\n", ""), lines[blank + 1 :]
+    assert shlex.split(command) == [word for flag in flags for word in flag.argv]
+    assert len(notes) == 3 * len(flags)
+    assert notes[3] == "# skip_first_n_steps_for_profiler=10"
+    assert notes[4].startswith("#     begin at step 10")
+    assert all(line.startswith("#     [") and line.endswith("]") for line in notes[2::3])
+    assert notes[-3] == "# 'base_output_directory=\"/runs/a b\"'"
 
 
 @pytest.mark.parametrize(
