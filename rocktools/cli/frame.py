@@ -35,7 +35,7 @@ def command(name: str, paths: tuple[str, ...], columns: str | None, output: Tabl
     spec = SPECS[wanted]
     selected = spec.select([column.strip() for column in columns.split(",")] if columns else None)
     with Workspace.open(paths) as workspace:
-        frame = workspace.frame(wanted)[list(selected)]
+        frame = workspace.frame(wanted, selected)
         title = f"{wanted}: {count_noun(len(frame), 'row')}"
         evidence = Evidence.COUNTER if wanted == "COUNTER_VALUES" else Evidence.MEASURED
         table = table_from_spec(frame, spec, evidence=evidence, title=title, is_simulated=workspace.is_simulated)

@@ -277,13 +277,15 @@ class Workspace:
             ),
         )
 
-    def frame(self, name: str) -> pd.DataFrame:
-        """A whole frame by its name in rocktools.frames.SPECS."""
-        builders: dict[str, Callable[[], pd.DataFrame]] = {
+    def frame(self, name: str, columns: Iterable[str] | None = None) -> pd.DataFrame:
+        """A frame by its name in rocktools.frames.SPECS. Columns beside the key; None for all."""
+        by_column: dict[str, Callable[[tuple[str, ...] | None], pd.DataFrame]] = {
             "DISPATCHES": self.dispatches,
             "COUNTED_DISPATCHES": self.counted_dispatches,
-            "COUNTER_VALUES": self.counter_values,
             "HOST_CALLS": self.host_calls,
+        }
+        whole: dict[str, Callable[[], pd.DataFrame]] = {
+            "COUNTER_VALUES": self.counter_values,
             "RANGES": self.ranges,
             "COPIES": self.copies,
             "ALLOCATIONS": self.allocations,
@@ -292,7 +294,11 @@ class Workspace:
             "PROCESSES": self.processes,
             "KERNEL_SYMBOLS": self.kernel_symbols,
         }
-        return builders[name]()
+        wanted = None if columns is None else tuple(columns)
+        if name in by_column:
+            return by_column[name](wanted)
+        found = whole[name]()
+        return found if wanted is None else found[list(frames.SPECS[name].select(wanted))]
 
     def _build_whole(
         self, spec: FrameSpec, base: str | None, read: Callable[[TableReader, ProcessTables, str], Part]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from command_line import CommandLine, assert_formats_agree
 from rocpd_files import read_sql
 
 from rocktools.frames import SPECS
+from rocktools.sources.rocpd import dispatches, host
 
 # Frame -> rows of the two databases together, in plain SQL over the stock tables.
 _COUNTS = {
@@ -102,3 +104,33 @@ def test_all_samples_of_the_real_file_are_accounted_for(shared: Path, run: Comma
     assert len(samples) + len(marks) == 880
     assert read_sql(path, "SELECT count(*) FROM rocpd_sample") == [(880,)]
     assert read_sql(path, "SELECT count(*) FROM samples") == [(0,)]
+
+
+def test_only_the_chosen_columns_are_read(databases, run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, object]] = []
+    for name in ("read_dispatches", "read_counted_dispatches"):
+        monkeypatch.setattr(dispatches, name, _watched(getattr(dispatches, name), asked))
+    monkeypatch.setattr(host, "read_host_calls", _watched(host.read_host_calls, asked))
+    for frame in ("dispatches", "counted_dispatches", "host_calls"):
+        run.rows("frame", frame, databases.trace, databases.counters, "--columns", "thread_id")
+    wanted = dict(asked)
+    assert list(wanted) == ["read_dispatches", "read_counted_dispatches", "read_host_calls"]
+    assert all("thread_id" in columns and len(columns) <= 6 for columns in wanted.values())
+
+
+def _watched(read: Callable[..., object], asked: list[tuple[str, object]]) -> Callable[..., object]:
+    def watch(*arguments: object) -> object:
+        asked.append((read.__name__, arguments[-1] or SPECS["DISPATCHES"].names))
+        return read(*arguments)
+
+    return watch
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_chosen_columns_are_those_of_the_whole_frame(databases, run: CommandLine, name: str) -> None:
+    paths = (databases.trace, databases.counters, databases.mixed)
+    whole = run.rows("frame", name, *paths)
+    for column in SPECS[name].names:
+        names = SPECS[name].select([column])
+        expected = [{each: row[each] for each in names} for row in whole]
+        assert run.rows("frame", name, *paths, "--columns", column) == expected
