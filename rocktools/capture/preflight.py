@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from rocktools.capture.environment import is_scrubbed
+from rocktools.capture.frameworks import FRAMEWORKS, framework_off_flags, render_shell_line
 from rocktools.capture.host import Access, HostFacts
 from rocktools.capture.versions import (
     FIRST_PAUSE_WITH_KERNELS_IN_FLIGHT,
@@ -44,19 +45,21 @@ class Check:
         name: what, for people.
         detail: what was found.
         findings: what is wrong with it; () where nothing is.
+        is_known: whether there was anything to look at.
     """
 
     name: str
     detail: str
     findings: tuple[Finding, ...] = ()
+    is_known: bool = True
 
     @property
     def state(self) -> str:
-        """`good`, or the heaviest severity among the findings."""
+        """`good`, `unknown`, or the heaviest severity among the findings."""
         for severity in (Severity.FAULT, Severity.WARNING, Severity.NOTE):
             if any(finding.severity is severity for finding in self.findings):
                 return str(severity)
-        return "good"
+        return "good" if self.is_known else "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +111,25 @@ def check_all(
     )
 
 
+def check_program(program: str, path: str | None) -> tuple[Finding, ...]:
+    """Whether the job's program is there.
+
+    Args:
+        path: where it was found; None where it was not.
+    """
+    if path is not None:
+        return ()
+    return (
+        _finding(
+            "application-not-found",
+            Severity.FAULT,
+            program,
+            "there is no such program",
+            "is the environment of the job active? Programs of the working folder need ./",
+        ),
+    )
+
+
 def check_job(tool: ProfilerTool | None, environment: Mapping[str, str], job: Job) -> tuple[Check, ...]:
     """The checks that do not depend on this machine."""
     return (check_inherited(environment, job), check_jax(environment, job), check_application(job, tool))
@@ -134,8 +156,10 @@ def check_tool(tool: ProfilerTool | None, problem: Finding | None) -> Check:
 
 def check_devices(facts: HostFacts, job: Job) -> Check:
     """Whether the driver is there, may be used, and has GPUs; and whether there are too many for one process."""
-    archs = ", ".join(sorted({gpu.arch for gpu in facts.gpus})) or "none"
-    detail = f"/dev/kfd {facts.kfd}, {len(facts.gpus)} GPUs ({archs}), driver {facts.driver_version or 'of the kernel'}"
+    archs = ", ".join(sorted({gpu.arch for gpu in facts.gpus}))
+    detail = f"/dev/kfd {facts.kfd}, " + (f"{len(facts.gpus)} GPUs ({archs})" if facts.gpus else "no GPU")
+    if facts.gpus:
+        detail += f", driver {facts.driver_version}" if facts.driver_version else ", the kernel's own driver"
     findings = []
     if facts.kfd is Access.MISSING:
         advice = "load amdgpu; in a container give --device /dev/kfd --device /dev/dri"
@@ -166,7 +190,7 @@ def check_permissions(facts: HostFacts, job: Job) -> Check:
     has = {None: "unknown", True: "yes", False: "no"}[facts.has_perfmon]
     detail = f"CAP_PERFMON {has}, perf_event_paranoid {'unknown' if paranoid is None else paranoid}"
     if facts.has_perfmon or (facts.has_perfmon is None and paranoid is None):
-        return Check(name="counter permissions", detail=detail)
+        return Check(name="counter permissions", detail=detail, is_known=facts.has_perfmon is not None)
     if paranoid is not None and paranoid <= _MOST_PARANOID:
         finding = _finding(
             "no-device-lock",
@@ -188,7 +212,7 @@ def check_permissions(facts: HostFacts, job: Job) -> Check:
 
 def check_performance_level(facts: HostFacts, job: Job) -> Check:
     """Whether the GPUs keep their clocks while counting; the Instinct ones do in any level."""
-    levels = ", ".join(sorted(set(facts.performance_levels))) or "unknown"
+    levels = ", ".join(sorted(set(facts.performance_levels))) or "not reported"
     is_rdna = any(_RDNA.match(gpu.arch) for gpu in facts.gpus)
     if is_rdna and job.counts and "auto" in facts.performance_levels:
         finding = _finding(
@@ -199,7 +223,7 @@ def check_performance_level(facts: HostFacts, job: Job) -> Check:
             "amd-smi set --perf-level STABLE_STD",
         )
         return Check(name="performance level", detail=levels, findings=(finding,))
-    return Check(name="performance level", detail=levels)
+    return Check(name="performance level", detail=levels, is_known=bool(facts.performance_levels))
 
 
 def check_disk(facts: HostFacts) -> Check:
@@ -225,7 +249,7 @@ def check_rocm(facts: HostFacts) -> Check:
     detail = ", ".join(facts.rocm_roots) or "none found"
     folders = {str(PurePath(path).parent) for path in facts.comgr_paths}
     if len(folders) < 2:
-        return Check(name="ROCm", detail=detail)
+        return Check(name="ROCm", detail=detail, is_known=bool(facts.rocm_roots))
     finding = _finding(
         "two-rocms",
         Severity.WARNING,
@@ -289,13 +313,14 @@ def check_jax(environment: Mapping[str, str], job: Job) -> Check:
     ]
     switch = _find_jax_profiler(job.application)
     if switch is not None:
+        off = ", ".join(f"{render_shell_line(framework_off_flags(name))} ({name})" for name in FRAMEWORKS)
         findings.append(
             _finding(
                 "jax-profiler-inside",
                 Severity.FAULT,
                 switch,
                 "JAX's own profiler inside a rocprofv3 run: two clients of the SDK in one process crash or see nothing",
-                'switch it off for this run (MaxText: profiler="")',
+                f"switch it off for this run: {off}",
             )
         )
     if job.replays_kernels and environment.get("XLA_PYTHON_CLIENT_PREALLOCATE", "").lower() not in ("false", "0"):
@@ -341,12 +366,20 @@ def _find_jax_profiler(application: Sequence[str]) -> str | None:
 def check_application(job: Job, tool: ProfilerTool | None) -> Check:
     """What of the command line is known to go wrong under the profiler."""
     if not job.application:
-        return Check(name="application", detail="none given")
-    findings = []
+        return Check(name="application", detail="none given", is_known=False)
     program = PurePath(job.application[0]).name
+    findings = [*_check_launcher(job), *_check_collectives(job, program)]
+    if job.counts and job.selects_regions and tool is not None:
+        findings += _check_regions(job, tool)
+    return Check(name="application", detail=program, findings=tuple(findings))
+
+
+def _check_launcher(job: Job) -> list[Finding]:
     launcher = _find_launcher(job.application)
-    if launcher is not None and job.replays_kernels:
-        findings.append(
+    if launcher is None:
+        return []
+    if job.replays_kernels:
+        return [
             _finding(
                 "replay-under-launcher",
                 Severity.FAULT,
@@ -354,40 +387,37 @@ def check_application(job: Job, tool: ProfilerTool | None) -> Check:
                 f"{launcher} starts several processes, and kernel replay in one of them stops all that wait for it",
                 "replay kernels in a script of one process only; count jobs of several without --passes-in-process",
             )
+        ]
+    return [
+        _finding(
+            "launcher-inside",
+            Severity.WARNING,
+            launcher,
+            f"{launcher} starts processes of its own; each gets a database, and workers that it kills lose theirs; their "
+            "HLO dumps overwrite each other",
+            "put rocktools inside the launcher instead, one for each rank",
         )
-    elif launcher is not None:
-        findings.append(
-            _finding(
-                "launcher-inside",
-                Severity.WARNING,
-                launcher,
-                f"{launcher} starts processes of its own; each gets a database, and workers that it kills lose theirs",
-                "put rocktools inside the launcher instead, one for each rank",
-            )
-        )
-    if job.replays_kernels and not job.excludes_collectives:
-        findings.append(
-            _finding(
-                "collectives-replayed",
-                Severity.FAULT,
-                program,
-                "kernels that wait for other ranks are not excluded, and nobody answers one that is replayed",
-                "leave --exclude at its default",
-            )
-        )
-    elif job.counts and not job.excludes_collectives:
-        findings.append(
-            _finding(
-                "collectives-counted",
-                Severity.WARNING,
-                program,
-                "kernels that wait for other ranks are not excluded: a counter pass runs one kernel at a time and may "
-                "hang",
-                "leave --exclude at its default",
-            )
-        )
-    if job.counts and job.selects_regions and tool is not None and tool.version < FIRST_REGIONS_GATE_COUNTERS:
-        findings.append(
+    ]
+
+
+def _check_collectives(job: Job, program: str) -> list[Finding]:
+    """Kernels that wait for other ranks, where they are not excluded."""
+    if job.excludes_collectives or not job.counts:
+        return []
+    advice = "leave --exclude at its default"
+    if job.replays_kernels:
+        message = "kernels that wait for other ranks are not excluded, and nobody answers one that is replayed"
+        return [_finding("collectives-replayed", Severity.FAULT, program, message, advice)]
+    message = (
+        "kernels that wait for other ranks are not excluded: a counter pass runs one kernel at a time and may hang"
+    )
+    return [_finding("collectives-counted", Severity.WARNING, program, message, advice)]
+
+
+def _check_regions(job: Job, tool: ProfilerTool) -> list[Finding]:
+    """What to know of counting in regions that the job chooses."""
+    if tool.version < FIRST_REGIONS_GATE_COUNTERS:
+        return [
             _finding(
                 "regions-do-not-gate-counters",
                 Severity.FAULT,
@@ -395,14 +425,7 @@ def check_application(job: Job, tool: ProfilerTool | None) -> Check:
                 f"SDK {tool.version} collects counters outside selected regions too, and may hang at a pause",
                 "choose dispatches with --iterations",
             )
-        )
-    elif job.counts and job.selects_regions and tool is not None:
-        findings += _check_regions(job, tool)
-    return Check(name="application", detail=program, findings=tuple(findings))
-
-
-def _check_regions(job: Job, tool: ProfilerTool) -> list[Finding]:
-    """What to know of counters in regions where the tool keeps to them."""
+        ]
     findings = []
     if tool.version < FIRST_PAUSE_WITH_KERNELS_IN_FLIGHT:
         findings.append(

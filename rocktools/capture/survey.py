@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rocktools import __version__
 from rocktools.capture.environment import recorded_environment
 from rocktools.capture.host import HostFacts, ask_tool, find_in_packages, find_rocm_roots, find_tool, probe_host
-from rocktools.capture.preflight import Check, Job, all_findings, check_all, check_job
+from rocktools.capture.preflight import Check, Job, all_findings, check_all, check_job, check_program
 from rocktools.capture.versions import ProfilerTool, SdkVersion
 from rocktools.errors import CaptureError, PreflightFailed
-from rocktools.findings import Finding, Severity, has_fault
+from rocktools.findings import Finding, Severity
 
 # Packages whose versions decide which program XLA makes and how it is profiled.
 _PACKAGES = ("jax", "jaxlib", "jax_rocm7_pjrt", "jax_rocm7_plugin", "jax_rocm60_pjrt", "transformer_engine", "maxtext")
@@ -124,15 +124,26 @@ def take_survey(
         rocm_roots=find_rocm_roots(executable, prefix, environment),
         root=root,
     )
+    if assumed_version is not None:
+        checks = check_job(tool, environment, job)
+    else:
+        *others, application = check_all(host, tool, problem, environment, job)
+        checks = (*others, _with_program(application, job, environment))
     return Survey(
         tool=tool,
         avail=_find_avail(executable),
         host=host,
-        checks=check_job(tool, environment, job)
-        if assumed_version is not None
-        else check_all(host, tool, problem, environment, job),
+        checks=checks,
         packages=find_packages(prefix),
     )
+
+
+def _with_program(application: Check, job: Job, environment: Mapping[str, str]) -> Check:
+    if not job.application:
+        return application
+    program = job.application[0]
+    found = shutil.which(program, path=environment.get("PATH"))
+    return replace(application, findings=(*application.findings, *check_program(program, found)))
 
 
 def find_python_prefix(application: Sequence[str], environment: Mapping[str, str]) -> Path | None:
@@ -177,11 +188,3 @@ def _find_avail(executable: Path | None) -> Path | None:
     # Beside the link it was found by, or beside what that points to.
     candidates = (path.with_name("rocprofv3-avail") for path in (executable, executable.resolve()))
     return next((path for path in candidates if path.is_file()), None)
-
-
-def preflight_note(survey: Survey) -> str:
-    """One line on what preflight found, for people."""
-    if not survey.findings:
-        return "preflight: nothing found"
-    state = "faults" if has_fault(survey.findings) else "nothing that stops it"
-    return f"preflight: {len(survey.findings)} findings, {state}"

@@ -30,8 +30,6 @@ class SdkVersion:
 
 
 FIRST_ROCPD = SdkVersion(1, 0)
-FIRST_OWN_REGEX_ENGINE = SdkVersion(1, 1)
-FIRST_PMC_PASSES = SdkVersion(1, 2)
 FIRST_REGIONS_GATE_COUNTERS = SdkVersion(1, 3)
 # The repair (ROCm/rocm-systems#6750) came between two versions with one number: only from here on it is sure.
 FIRST_PAUSE_WITH_KERNELS_IN_FLIGHT = SdkVersion(1, 4)

@@ -163,7 +163,7 @@ def test_many_gpus_in_one_process_are_a_warning_where_host_calls_are_traced(coun
 
 def test_the_devices_are_told():
     host = replace(GOOD, gpus=(*gpus("gfx950", 2), *gpus("gfx1100")), driver_version=None)
-    assert check_devices(host, JOB).detail == "/dev/kfd usable, 3 GPUs (gfx1100, gfx950), driver of the kernel"
+    assert check_devices(host, JOB).detail == "/dev/kfd usable, 3 GPUs (gfx1100, gfx950), the kernel's own driver"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from rocktools.capture.survey import (
     Survey,
     find_packages,
     find_python_prefix,
-    preflight_note,
     take_survey,
 )
 from rocktools.capture.versions import SdkVersion
@@ -64,7 +63,13 @@ def test_on_a_good_node_the_tool_may_be_started(tmp_path, rocm):
     tool = survey.require_tool(ignores_faults=False)
     assert tool.version == SdkVersion(1, 3, 2)
     assert tool.executable == str(rocm / "bin/rocprofv3")
-    assert preflight_note(survey) == "preflight: nothing found"
+
+
+def test_a_program_that_is_not_there_is_a_fault(tmp_path, rocm):
+    make_node(tmp_path / "machine", gpus_count=4)
+    survey = survey_of(tmp_path, environment_of(rocm), application=("no-such-program", "x"))
+    assert rules(survey.findings) == ["application-not-found"]
+    assert survey.checks[-1].state == "fault"
 
 
 def test_eight_gpus_are_a_warning_that_stops_nothing(tmp_path, rocm):
@@ -72,13 +77,11 @@ def test_eight_gpus_are_a_warning_that_stops_nothing(tmp_path, rocm):
     survey = survey_of(tmp_path, environment_of(rocm))
     assert rules(survey.findings) == ["many-gpus-with-host-trace"]
     assert survey.require_tool(ignores_faults=False)
-    assert preflight_note(survey) == "preflight: 1 findings, nothing that stops it"
 
 
 def test_a_fault_stops_it_unless_faults_are_ignored(tmp_path, rocm):
     survey = survey_of(tmp_path, environment_of(rocm))
     assert rules(survey.findings) == ["no-kfd"]
-    assert preflight_note(survey) == "preflight: 1 findings, faults"
     with pytest.raises(PreflightFailed, match="preflight-failed") as caught:
         survey.require_tool(ignores_faults=False)
     assert "there is no AMD GPU driver here" in caught.value.what

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from rocktools.capture.versions import (
     FIRST_KERNEL_REPLAY,
-    FIRST_PMC_PASSES,
     FIRST_REGIONS_GATE_COUNTERS,
     FIRST_ROCPD,
     ProfilerTool,
@@ -162,7 +161,6 @@ def tool_of(version: SdkVersion, *options: str) -> ProfilerTool:
 # Capability -> first version by the reference, and the version just before.
 GATES = (
     (FIRST_ROCPD, SdkVersion(1, 0, 0), SdkVersion(0, 6, 9)),
-    (FIRST_PMC_PASSES, SdkVersion(1, 2, 0), SdkVersion(1, 1, 9)),
     (FIRST_REGIONS_GATE_COUNTERS, SdkVersion(1, 3, 0), SdkVersion(1, 2, 9)),
     (FIRST_KERNEL_REPLAY, SdkVersion(1, 4, 1), SdkVersion(1, 4, 0)),
 )
