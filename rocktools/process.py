@@ -82,6 +82,7 @@ class ProcessRequest:
         deadline_s: time after its start when it is stopped; None for never.
         interrupt_grace_s: time between SIGINT and SIGTERM, in which a profiler writes what it has.
         terminate_grace_s: time between SIGTERM and SIGKILL, and what is left behind gets to end by itself.
+        inherited_descriptors: open files of ours that it gets beside its standard ones, such as a lock.
     """
 
     argv: tuple[str, ...]
@@ -92,6 +93,7 @@ class ProcessRequest:
     deadline_s: float | None = None
     interrupt_grace_s: float = 120.0
     terminate_grace_s: float = 15.0
+    inherited_descriptors: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -404,7 +406,14 @@ def _start_with_logs(request: ProcessRequest) -> subprocess.Popen[bytes]:
                 descriptors.append(_create_log(path))
                 stack.callback(os.close, descriptors[-1])
                 created.append(path)
-            return _start(request.argv, env=request.env, cwd=request.cwd, stdout=descriptors[0], stderr=descriptors[1])
+            return _start(
+                request.argv,
+                env=request.env,
+                cwd=request.cwd,
+                stdout=descriptors[0],
+                stderr=descriptors[1],
+                inherited=request.inherited_descriptors,
+            )
         except BaseException:
             for path in created:
                 path.unlink(missing_ok=True)
@@ -422,7 +431,13 @@ def _create_log(path: Path) -> int:
 
 
 def _start(
-    argv: Sequence[str], *, env: Mapping[str, str] | None, cwd: Path | None, stdout: int, stderr: int
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str] | None,
+    cwd: Path | None,
+    stdout: int,
+    stderr: int,
+    inherited: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
     """Start a program in a session of its own, which makes it the leader of a group too."""
     if not argv or not argv[0]:
@@ -436,6 +451,7 @@ def _start(
             stdout=stdout,
             stderr=stderr,
             start_new_session=True,
+            pass_fds=tuple(inherited),
         )
     except ValueError as error:  # a zero byte, or a name with "=" in the environment
         raise UsageError("bad-command", f"{argv[0]} cannot be started: {error}", where=shlex.join(argv)) from error

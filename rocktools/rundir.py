@@ -5,11 +5,12 @@
     <run>/pmc/<group>/      one rocprofv3 process per counter group
     <run>/passes/           one record for each attempt at a pass, written when the attempt has ended
     <run>/logs/             stdout and stderr of everything that was started
-    <run>/hlo/              what XLA dumped of the compiled programs
+    <run>/commands/         one record for each command of ours that captured into the run, written when it began
+    <run>/hlo/              what XLA dumped of the compiled programs; of another attempt in hlo/attempt_<number>/
 
 Whatever is written here is written through a temporary name, so that nothing half-written looks whole. The records of
-passes are what a capture resumes from; the manifest is made of them, and rewritten when a capture goes on. A pass
-counts only if its record says that its rows were verified.
+passes are what a capture resumes from; the manifest is made of them and of those of commands, and rewritten when a
+capture goes on. A pass counts only if its record says that its rows were verified.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ LOGS_FOLDER = "logs"
 HLO_FOLDER = "hlo"
 PASSES_FOLDER = "passes"
 PASS_SCHEMA = "rocktools.pass/1"
+COMMANDS_FOLDER = "commands"
+COMMAND_SCHEMA = "rocktools.command/1"
 _READ_BYTES = 1 << 20
 
 # What the members of our documents are in JSON; of others it is not a document of ours, whatever its schema says.
@@ -44,8 +47,10 @@ _MANIFEST_TYPES: _Types = {
     "facts": dict,
     "files": dict,
     "passes": list,
+    "captures": list,
     "rocktools_version": str,
 }
+_COMMAND_TYPES: _Types = {"argv": list, "created_utc": str, "facts": dict, "findings": list}
 _DATABASE_TYPES: _Types = {
     "path": str,
     "sha256": str,
@@ -136,16 +141,34 @@ class PassRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CommandRecord:
+    """One command of ours that captured into the run.
+
+    Attributes:
+        argv: its command line, secrets redacted.
+        created_utc: when it began, ISO 8601 in UTC.
+        facts: what it found of host, tool and job.
+        findings: of its preflight, as `Finding.as_dict`.
+    """
+
+    argv: tuple[str, ...]
+    created_utc: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    findings: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """What `manifest.json` says.
 
     Attributes:
-        argv: the command that made the run.
+        argv: the command that made the run, secrets redacted.
         created_utc: when, ISO 8601 in UTC.
         is_simulated: whether no hardware produced it.
-        facts: whatever else is known about the run, by name.
+        facts: whatever else is known about the run, by name: as that command found it, but findings of all commands.
         files: path inside the run -> sha256 of the file.
         passes: every attempt at every pass, in the order in which they were made.
+        captures: every command that captured into the run, the first included; () where the run is no capture.
         rocktools_version: version that wrote it.
     """
 
@@ -155,7 +178,27 @@ class Manifest:
     facts: Mapping[str, Any] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     passes: tuple[PassRecord, ...] = ()
+    captures: tuple[CommandRecord, ...] = ()
     rocktools_version: str = __version__
+
+
+def require_free(path: Path) -> None:
+    """Check that a run directory may be made here: nothing is there, or an empty folder.
+
+    Raises:
+        UsageError: something is there.
+    """
+    try:
+        is_taken = path.exists() and (not path.is_dir() or any(path.iterdir()))
+    except OSError as error:
+        raise UsageError("run-directory", f"cannot look at it: {error.strerror}", where=str(path)) from error
+    if is_taken or (path.is_symlink() and not path.exists()):
+        raise UsageError(
+            "run-directory-exists",
+            "there is something at this path already, and results are never overwritten",
+            where=str(path),
+            hint="name a new folder",
+        )
 
 
 def create_run_directory(path: Path) -> Path:
@@ -164,16 +207,9 @@ def create_run_directory(path: Path) -> Path:
     Raises:
         UsageError: something is there already, or it cannot be made.
     """
+    require_free(path)
     try:
-        path.mkdir(parents=True)
-    except FileExistsError:
-        if not path.is_dir() or any(path.iterdir()):
-            raise UsageError(
-                "run-directory-exists",
-                "there is something at this path already, and results are never overwritten",
-                where=str(path),
-                hint="name a new folder",
-            ) from None
+        path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError("run-directory", f"cannot make it: {error.strerror}", where=str(path)) from error
     return path
@@ -213,6 +249,7 @@ def write_manifest(run: Path, manifest: Manifest, *, replaces: bool = False) -> 
         "is_simulated": manifest.is_simulated,
         "argv": list(manifest.argv),
         "facts": dict(manifest.facts),
+        "captures": [_command_document(record) for record in manifest.captures],
         "passes": [_pass_document(record) for record in manifest.passes],
         "files": dict(manifest.files),
     }
@@ -241,9 +278,32 @@ def read_pass_records(run: Path) -> tuple[PassRecord, ...]:
         UnsupportedVersion: one has another schema.
     """
     folder = run / PASSES_FOLDER
-    documents = [(path, _read_json(path, PASS_SCHEMA)) for path in sorted(folder.glob("*.json"))]
-    records = [_parse_pass(document, path) for path, document in documents]
+    records = [_read_pass(path) for path in sorted(folder.glob("*.json"))]
     return tuple(sorted(records, key=lambda record: (record.started_utc, record.name, record.attempt)))
+
+
+def write_command_record(run: Path, record: CommandRecord) -> Path:
+    """Write the record of a command that begins to capture, beside those of earlier ones."""
+    folder = run / COMMANDS_FOLDER
+    folder.mkdir(exist_ok=True)
+    number = max(_command_numbers(folder), default=0) + 1
+    return write_json_file(folder / f"{number}.json", {"schema": COMMAND_SCHEMA, **_command_document(record)})
+
+
+def read_command_records(run: Path) -> tuple[CommandRecord, ...]:
+    """The records of all commands that captured into a run, in their order; () where there is none.
+
+    Raises:
+        InputError: the system refuses to read one.
+        DamagedFile: one is not the JSON that a record is.
+        UnsupportedVersion: one has another schema.
+    """
+    folder = run / COMMANDS_FOLDER
+    return tuple(_read_command(folder / f"{number}.json") for number in sorted(_command_numbers(folder)))
+
+
+def _command_numbers(folder: Path) -> list[int]:
+    return [int(path.stem) for path in folder.glob("*.json") if path.stem.isdecimal()]
 
 
 def write_json_file(target: Path, document: Mapping[str, Any]) -> Path:
@@ -269,6 +329,57 @@ def write_json_file(target: Path, document: Mapping[str, Any]) -> Path:
 
 def _pass_document(record: PassRecord) -> dict[str, Any]:
     return {**asdict(record), "argv": list(record.argv), "environment_removed": list(record.environment_removed)}
+
+
+def _command_document(record: CommandRecord) -> dict[str, Any]:
+    return {
+        "argv": list(record.argv),
+        "created_utc": record.created_utc,
+        "facts": dict(record.facts),
+        "findings": list(record.findings),
+    }
+
+
+def _read_command(path: Path) -> CommandRecord:
+    try:
+        document = load_json(path)
+    except ValueError as error:
+        raise DamagedFile(
+            "command-record-damaged", f"the record of a command is not JSON: {error}", where=str(path)
+        ) from error
+    found = _schema_of(document)
+    if found != COMMAND_SCHEMA:
+        raise UnsupportedVersion(
+            "command-record-schema",
+            f"the schema of this record of a command is {found!r}, not {COMMAND_SCHEMA!r}",
+            where=str(path),
+        )
+    try:
+        return _parse_command(document)
+    except (KeyError, TypeError) as error:
+        raise DamagedFile("command-record-damaged", f"the record lacks or mangles {error}", where=str(path)) from error
+
+
+def _parse_command(document: Any) -> CommandRecord:
+    values = _require_types(document, _COMMAND_TYPES)
+    return CommandRecord(**{**values, "argv": tuple(values["argv"]), "findings": tuple(values["findings"])})
+
+
+def _read_pass(path: Path) -> PassRecord:
+    try:
+        document = load_json(path)
+    except ValueError as error:
+        raise DamagedFile(
+            "pass-record-damaged", f"the record of a pass is not JSON: {error}", where=str(path)
+        ) from error
+    found = _schema_of(document)
+    if found != PASS_SCHEMA:
+        raise UnsupportedVersion(
+            "pass-record-schema",
+            f"the schema of this record of a pass is {found!r}, not {PASS_SCHEMA!r}",
+            where=str(path),
+        )
+    return _parse_pass(document, path)
 
 
 def _parse_pass(document: Mapping[str, Any], path: Path) -> PassRecord:
@@ -300,26 +411,25 @@ def _require_types(document: Any, types: _Types) -> dict[str, Any]:
     return {name: document[name] for name in types}
 
 
-def _read_json(path: Path, schema: str) -> dict[str, Any]:
-    """The document of a file of ours.
+def load_json(path: Path) -> Any:
+    """What a JSON file holds, whatever that is.
 
     Raises:
         InputError: the system refuses to read it.
-        DamagedFile: it is not JSON.
-        UnsupportedVersion: it has another schema.
+        ValueError: it is not JSON, or JSON that Python does not take.
     """
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_bytes().decode("utf-8"))
     except OSError as error:
         raise InputError(
             "unreadable-file", f"the system refuses to read it: {error.strerror}", where=str(path)
         ) from error
-    except (ValueError, RecursionError) as error:  # ValueError: broken, no UTF-8, or a number of thousands of digits
-        raise DamagedFile("manifest-damaged", f"it is not JSON: {error}", where=str(path)) from error
-    if not isinstance(document, dict) or document.get("schema") != schema:
-        found = document.get("schema") if isinstance(document, dict) else None
-        raise UnsupportedVersion("manifest-schema", f"its schema is {found!r}, not {schema!r}", where=str(path))
-    return document
+    except RecursionError as error:  # a ValueError is passed on: broken, no UTF-8, a number of thousands of digits
+        raise ValueError("it is nested too deeply") from error
+
+
+def _schema_of(document: Any) -> Any:
+    return document.get("schema") if isinstance(document, dict) else None
 
 
 def read_manifest(run: Path) -> Manifest:
@@ -335,11 +445,20 @@ def read_manifest(run: Path) -> Manifest:
         raise InputError(
             "no-manifest", "this folder has no manifest: not a run directory, or a run that did not end", where=str(run)
         )
-    document = _read_json(path, SCHEMA)
     try:
-        values = _require_types({"passes": [], **document}, _MANIFEST_TYPES)
+        document = load_json(path)
+    except ValueError as error:
+        raise DamagedFile("manifest-damaged", f"the manifest is not JSON: {error}", where=str(path)) from error
+    found = _schema_of(document)
+    if found != SCHEMA:
+        raise UnsupportedVersion(
+            "manifest-schema", f"the schema of the manifest is {found!r}, not {SCHEMA!r}", where=str(path)
+        )
+    try:
+        values = _require_types({"passes": [], "captures": [], **document}, _MANIFEST_TYPES)
         values["argv"] = tuple(values["argv"])
         values["passes"] = tuple(_parse_pass(record, path) for record in values["passes"])
+        values["captures"] = tuple(_parse_command(record) for record in values["captures"])
         return Manifest(**values)
     except (KeyError, TypeError) as error:
         raise DamagedFile("manifest-damaged", f"the manifest lacks or mangles {error}", where=str(path)) from error

@@ -16,14 +16,17 @@ import pytest
 from rocktools import __version__
 from rocktools.errors import DamagedFile, InputError, RocktoolsError, UnsupportedVersion, UsageError
 from rocktools.rundir import (
+    CommandRecord,
     DatabaseRecord,
     Manifest,
     PassRecord,
     create_run_directory,
     hash_file,
     hash_files,
+    read_command_records,
     read_manifest,
     read_pass_records,
+    write_command_record,
     write_manifest,
     write_pass_record,
 )
@@ -55,6 +58,12 @@ RECORD = PassRecord(
     findings=({"rule": "small-thing", "severity": "note"},),
     facts={"counters": ["SQ_WAVES"]},
 )
+COMMAND = CommandRecord(
+    argv=("rocktools", "trace", "--resume"),
+    created_utc="2026-09-02T00:00:00+00:00",
+    facts={"host": {"hostname": "h"}},
+    findings=({"rule": "small-thing", "severity": "note"},),
+)
 MANIFEST = Manifest(
     argv=("rocktools", "trace", "--", "python", "train.py"),
     created_utc="2026-09-01T00:00:00+00:00",
@@ -62,6 +71,7 @@ MANIFEST = Manifest(
     facts={"seed": 2**62, "name": "Zürich\n", "nested": {"a": [1, None, 0.1]}},
     files={"trace/1.db": "0" * 64},
     passes=(RECORD, replace(RECORD, attempt=2)),
+    captures=(COMMAND, replace(COMMAND, findings=())),
 )
 
 
@@ -248,7 +258,8 @@ def test_manifest_of_another_schema_names_both(tmp_path: Path, schema: object) -
     with pytest.raises(UnsupportedVersion) as caught:
         read_manifest(tmp_path)
     assert str(caught.value) == (
-        f"manifest-schema: its schema is {schema!r}, not 'rocktools.run/1'\n  where: {tmp_path / 'manifest.json'}"
+        f"manifest-schema: the schema of the manifest is {schema!r}, not 'rocktools.run/1'\n"
+        f"  where: {tmp_path / 'manifest.json'}"
     )
 
 
@@ -272,8 +283,8 @@ def test_member_that_is_missing_or_of_another_type_is_named(tmp_path: Path, name
             with pytest.raises(DamagedFile, match=f"the manifest lacks or mangles '{name}': "):
                 read_manifest(tmp_path)
     path.write_text(json.dumps({member: value for member, value in whole.items() if member != name}))
-    if name == "passes":  # manifests of the first version have none
-        assert read_manifest(tmp_path) == replace(MANIFEST, passes=())
+    if name in ("passes", "captures"):  # manifests of the first version have none
+        assert read_manifest(tmp_path) == replace(MANIFEST, **{name: ()})
     else:
         with pytest.raises(DamagedFile, match=f"the manifest lacks or mangles '{name}'"):
             read_manifest(tmp_path)
@@ -314,6 +325,53 @@ def test_records_read_back_equal_in_the_order_of_time(tmp_path: Path) -> None:
 
 def test_no_records_are_none(tmp_path: Path) -> None:
     assert read_pass_records(tmp_path) == ()
+    assert read_command_records(tmp_path) == ()
+
+
+BROKEN = [b"", b"{", b"\xff\xfe", b"[" * 100_000, b"1" * 5_000, b'{"schema": 1' + b"0" * 5_000 + b"}"]
+
+
+@pytest.mark.parametrize("content", BROKEN)
+def test_broken_records_say_which_kind_of_file_they_are(tmp_path: Path, content: bytes) -> None:
+    for path, read, reference, kind in (
+        (write_pass_record(tmp_path, RECORD), read_pass_records, "pass-record-damaged", "a pass"),
+        (write_command_record(tmp_path, COMMAND), read_command_records, "command-record-damaged", "a command"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(DamagedFile) as caught:
+            read(tmp_path)
+        assert (caught.value.reference, caught.value.where) == (reference, str(path))
+        assert caught.value.what.startswith(f"the record of {kind} is not JSON: ")
+
+
+@pytest.mark.parametrize("document", ["[]", "1", '{"schema": "rocktools.run/1"}'])
+def test_records_of_another_schema_say_which_kind_of_file_they_are(tmp_path: Path, document: str) -> None:
+    for path, read, reference in (
+        (write_pass_record(tmp_path, RECORD), read_pass_records, "pass-record-schema"),
+        (write_command_record(tmp_path, COMMAND), read_command_records, "command-record-schema"),
+    ):
+        path.write_text(document)
+        with pytest.raises(UnsupportedVersion) as caught:
+            read(tmp_path)
+        assert (caught.value.reference, caught.value.where) == (reference, str(path))
+
+
+def test_commands_read_back_in_their_order(tmp_path: Path) -> None:
+    commands = tuple(replace(COMMAND, argv=(str(number),)) for number in range(11))
+    for command in commands:
+        write_command_record(tmp_path, command)
+    assert read_command_records(tmp_path) == commands
+
+
+@pytest.mark.parametrize("name", [item.name for item in fields(CommandRecord)])
+def test_record_of_a_command_with_a_mangled_member_is_damaged_and_named(tmp_path: Path, name: str) -> None:
+    path = write_command_record(tmp_path, COMMAND)
+    whole = json.loads(path.read_text(encoding="utf-8"))
+    for value in (*WRONG, True):
+        if type(value) is not type(whole[name]):
+            path.write_text(json.dumps({**whole, name: value}))
+            with pytest.raises(DamagedFile, match=f"'{name}'"):
+                read_command_records(tmp_path)
 
 
 def test_record_of_an_attempt_is_not_overwritten(tmp_path: Path) -> None:

@@ -7,13 +7,12 @@ verified record; nothing of an earlier attempt is removed or overwritten.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rocktools.capture.environment import redact
+from rocktools.capture.environment import redact, redact_argv, redact_text
 from rocktools.capture.known_texts import read_tail
 from rocktools.capture.outcome import Outcome, classify
 from rocktools.capture.plan import PLAN_NAME, PLAN_SCHEMA, SPILL_FOLDER, CapturePlan, PlannedPass
@@ -24,10 +23,14 @@ from rocktools.findings import Finding, Severity, has_fault
 from rocktools.process import ProcessRequest, ProcessResult, Stop, run_process
 from rocktools.rundir import (
     LOGS_FOLDER,
+    CommandRecord,
     Manifest,
     PassRecord,
     create_run_directory,
+    load_json,
+    read_command_records,
     read_pass_records,
+    write_command_record,
     write_json_file,
     write_manifest,
     write_pass_record,
@@ -88,20 +91,33 @@ def prepare_run(run: Path, plan: CapturePlan, *, resumes: bool) -> None:
 
     Raises:
         UsageError: it is there and not to be resumed, or it was made by another plan, or there is nothing to resume.
-        DamagedFile: its plan cannot be read.
+        InputError, DamagedFile: its plan cannot be read.
+    """
+    if resumes:
+        require_same_capture(run, plan)
+        return
+    document = plan.as_document()  # what cannot be asked of this tool shows here, before anything is made
+    create_run_directory(run)
+    write_json_file(run / PLAN_NAME, document)
+
+
+def require_same_capture(run: Path, plan: CapturePlan) -> None:
+    """Check that a run directory was made by the same plan. Nothing is written.
+
+    Raises:
+        UsageError: it was made by another plan, or there is nothing to resume.
+        InputError, DamagedFile: its plan cannot be read.
     """
     target = run / PLAN_NAME
-    document = plan.as_document()  # what cannot be asked of this tool shows here, before anything is made
-    if not resumes:
-        create_run_directory(run)
-        write_json_file(target, document)
-        return
+    document = plan.as_document()
     if not target.is_file():
         raise UsageError("nothing-to-resume", "there is no capture in this folder", where=str(run))
     try:
-        before = json.loads(target.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        before = load_json(target)
+    except ValueError as error:
         raise DamagedFile("plan-damaged", f"the plan is not JSON: {error}", where=str(target)) from error
+    if not isinstance(before, dict):
+        raise DamagedFile("plan-damaged", "the plan is not a JSON object", where=str(target))
     if before.get("schema") != PLAN_SCHEMA or before.get("passes") != document["passes"]:
         raise UsageError(
             "another-capture",
@@ -111,6 +127,21 @@ def prepare_run(run: Path, plan: CapturePlan, *, resumes: bool) -> None:
         )
 
 
+def next_attempts(run: Path, plan: CapturePlan) -> dict[str, int | None]:
+    """The name of each pass -> the number of its next attempt, or None where a verified record says it is done.
+
+    Raises:
+        InputError, DamagedFile, UnsupportedVersion: a record cannot be read.
+    """
+    records = read_pass_records(run)
+    attempts: dict[str, int | None] = {}
+    for planned in plan.passes:
+        earlier = [record for record in records if record.name == planned.name]
+        is_done = any(record.is_verified for record in earlier)
+        attempts[planned.name] = None if is_done else _next_attempt(run, planned, earlier)
+    return attempts
+
+
 def run_capture(run: Path, plan: CapturePlan, settings: CaptureSettings, progress: Progress) -> CaptureReport:
     """Run every pass without a verified record, in order, until one fails or all are done; then write the manifest.
 
@@ -118,6 +149,7 @@ def run_capture(run: Path, plan: CapturePlan, settings: CaptureSettings, progres
         CaptureError: a process cannot be started.
         DamagedFile: a record of an earlier attempt cannot be read.
     """
+    write_command_record(run, _command_record(plan, settings))
     findings: list[Finding] = []
     frames: list[PassFrames] = []
     was_interrupted = False
@@ -141,12 +173,13 @@ def run_capture(run: Path, plan: CapturePlan, settings: CaptureSettings, progres
         if was_interrupted or not record.is_verified:
             is_good = False
             break
+    differences: list[Finding] = []
     if is_good:
         differences = _compare(frames, str(run))
         findings += differences
         is_good = not has_fault(differences)
     records = read_pass_records(run)
-    _write_manifest(run, plan, settings, records, findings)
+    _write_manifest(run, records, differences)
     return CaptureReport(
         records=records, findings=tuple(findings), is_complete=is_good, was_interrupted=was_interrupted
     )
@@ -202,19 +235,20 @@ def _attempt(
     findings = [*_outcome_findings(outcome, sentence, stderr_path), *verification.findings]
     if result.survivors_killed_count:
         findings.append(_survivors(result, stderr_path))
+    findings = _redacted(findings)
     record = PassRecord(
         name=planned.name,
         kind=planned.expectation.kind,
         attempt=attempt,
         folder=folder.relative_to(run).as_posix(),
-        argv=tuple(argv),
+        argv=tuple(redact_argv(argv)),
         environment_added=redact(planned.variables(run, attempt)),
         environment_removed=planned.environment.removed,
         started_utc=result.started_utc,
         duration_s=result.duration_s,
         exit_code=result.exit_code,
         signal_number=result.signal_number,
-        outcome=f"{outcome.value}: {sentence}",
+        outcome=f"{outcome.value}: {redact_text(sentence)}",
         databases=verification.databases,
         is_verified=not has_fault(findings),
         findings=tuple(finding.as_dict() for finding in findings),
@@ -247,6 +281,11 @@ def _survivors(result: ProcessResult, stderr_path: Path) -> Finding:
         numbers={"processes_count": result.survivors_killed_count},
         advice="what they had not written is lost; let the job wait for its workers",
     )
+
+
+def _redacted(findings: Sequence[Finding]) -> list[Finding]:
+    """A tool that refuses its arguments repeats them, and findings repeat the tool."""
+    return [replace(finding, message=redact_text(finding.message)) for finding in findings]
 
 
 def _finding_fields(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -290,28 +329,36 @@ def _compare(frames: Sequence[PassFrames], where: str) -> list[Finding]:
     return compare_passes(pd.concat(numbered, ignore_index=True), where=where)
 
 
-def _write_manifest(
-    run: Path,
-    plan: CapturePlan,
-    settings: CaptureSettings,
-    records: tuple[PassRecord, ...],
-    findings: Sequence[Finding],
-) -> None:
-    manifest = Manifest(
-        argv=settings.argv,
+def _command_record(plan: CapturePlan, settings: CaptureSettings) -> CommandRecord:
+    tool = {"executable": plan.tool.executable, "version": str(plan.tool.version), **dict(plan.tool.facts)}
+    return CommandRecord(
+        argv=tuple(redact_argv(settings.argv)),
         created_utc=settings.created_utc,
+        facts={**settings.facts, "tool": tool},
+        findings=tuple(finding.as_dict() for finding in _redacted(settings.findings)),
+    )
+
+
+def _write_manifest(run: Path, records: tuple[PassRecord, ...], differences: Sequence[Finding]) -> None:
+    """Sum up all records of the run; what the first command was, and what any of them found, stays."""
+    commands = read_command_records(run)
+    first = commands[0]
+    of_passes = [finding for record in records for finding in record.findings]
+    manifest = Manifest(
+        argv=first.argv,
+        created_utc=first.created_utc,
         is_simulated=False,
         facts={
-            **settings.facts,
-            "tool": {
-                "executable": plan.tool.executable,
-                "version": str(plan.tool.version),
-                **dict(plan.tool.facts),
-            },
-            "preflight": [finding.as_dict() for finding in settings.findings],
-            "findings": [finding.as_dict() for finding in findings],
+            **first.facts,
+            "preflight": _without_repeats([finding for command in commands for finding in command.findings]),
+            "findings": _without_repeats([*of_passes, *(finding.as_dict() for finding in differences)]),
         },
         files={database.path: database.sha256 for record in records for database in record.databases},
         passes=records,
+        captures=commands,
     )
     write_manifest(run, manifest, replaces=True)
+
+
+def _without_repeats(findings: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [finding for number, finding in enumerate(findings) if finding not in findings[:number]]

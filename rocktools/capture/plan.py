@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rocktools.capture.environment import EnvironmentDelta, redact
+from rocktools.capture.environment import EnvironmentDelta, redact, redact_argv
 from rocktools.capture.expectations import Expectation
 from rocktools.capture.rocprofv3 import PmcOptions, TraceOptions, pmc_argv, replay_argv, trace_argv
 from rocktools.capture.versions import ProfilerTool
+from rocktools.capture.xla_flags import merge_xla_flags
 from rocktools.errors import UsageError
-from rocktools.rundir import PMC_FOLDER, TRACE_FOLDER
+from rocktools.rundir import HLO_FOLDER, PMC_FOLDER, TRACE_FOLDER
 
 PLAN_SCHEMA = "rocktools.plan/1"
 PLAN_NAME = "plan.json"
@@ -46,15 +47,23 @@ class PlannedPass:
 
     def folder(self, run: Path, attempt: int) -> Path:
         """Where an attempt leaves its databases; each attempt has a folder of its own."""
-        return run / self.name if attempt == 1 else run / self.name / f"attempt_{attempt}"
+        return _of_attempt(run / self.name, attempt)
+
+    def hlo_folder(self, run: Path, attempt: int) -> Path:
+        """Where XLA dumps the programs of an attempt; only one pass of a run, the trace, does that."""
+        return _of_attempt(run / HLO_FOLDER, attempt)
 
     def spill_folder(self, run: Path, attempt: int) -> Path:
         """Where the tool puts the temporary files of an attempt; by default that would be the job's own folder."""
         return run / SPILL_FOLDER / f"{self.name.replace('/', '.')}.{attempt}"
 
     def variables(self, run: Path, attempt: int) -> dict[str, str]:
-        """The variables that are set for an attempt."""
-        return {**self.environment.added, "ROCPROF_TMPDIR": str(self.spill_folder(run, attempt))}
+        """The variables that are set for an attempt; what the user gave stays as it is."""
+        added = {"ROCPROF_TMPDIR": str(self.spill_folder(run, attempt)), **self.environment.added}
+        if self.environment.dumps_hlo:
+            folder = {"xla_dump_to": str(self.hlo_folder(run, attempt))}
+            added["XLA_FLAGS"] = merge_xla_flags(added.get("XLA_FLAGS"), folder)
+        return added
 
     def argv(self, tool: ProfilerTool, folder: Path) -> list[str]:
         """The command line of an attempt.
@@ -90,13 +99,17 @@ class CapturePlan:
             "passes": [
                 {
                     "name": planned.name,
-                    "argv": planned.argv(self.tool, planned.folder(RUN_PLACE, 1)),
+                    "argv": redact_argv(planned.argv(self.tool, planned.folder(RUN_PLACE, 1))),
                     "environment_added": redact(planned.variables(RUN_PLACE, 1)),
                     "counters": list(planned.expectation.counters),
                 }
                 for planned in self.passes
             ],
         }
+
+
+def _of_attempt(folder: Path, attempt: int) -> Path:
+    return folder if attempt == 1 else folder / f"attempt_{attempt}"
 
 
 def plan_trace(
@@ -221,22 +234,42 @@ def _filter_facts(options: PmcOptions) -> dict[str, Any]:
     }
 
 
-def render_plan(plan: CapturePlan, run: Path, inherited: Mapping[str, str]) -> str:
-    """The plan as a shell script that would do the same: exactly what will run, pass by pass, quoted.
+def render_plan(
+    plan: CapturePlan, run: Path, inherited: Mapping[str, str], attempts: Mapping[str, int | None] | None = None
+) -> str:
+    """The processes that will be started, pass by pass, as a shell script with the folders that they need.
+
+    It is for reading, and for trying a pass by hand. What looks like a secret is redacted and must be put in again.
+    Logs, deadlines, checks and records are not part of it.
 
     Args:
         run: the run directory.
         inherited: our environment; variables that it has and the job will not get are unset.
+        attempts: name of a pass -> the number of its next attempt, or None for one that is verified and will not run.
+            Without it all passes run for the first time.
     """
     lines = []
     for number, planned in enumerate(plan.passes, start=1):
-        folder = planned.folder(run, 1)
-        unset = [f"-u {name}" for name in planned.environment.removed if name in inherited]
-        added = [
-            f"{shlex.quote(name)}={shlex.quote(value)}"
-            for name, value in sorted(redact(planned.variables(run, 1)).items())
-        ]
-        command = shlex.join(planned.argv(plan.tool, folder))
-        lines.append(f"# pass {number} of {len(plan.passes)}: {planned.name}")
-        lines.append(" ".join(["env", *unset, *added, command]))
+        title = f"# pass {number} of {len(plan.passes)}: {planned.name}"
+        attempt = 1 if attempts is None else attempts[planned.name]
+        if attempt is None:
+            lines.append(f"{title} is verified and does not run again")
+            continue
+        lines.append(title if attempt == 1 else f"{title}, attempt {attempt}")
+        lines += _render_pass(planned, plan.tool, run, inherited, attempt)
     return "\n".join(lines) + "\n"
+
+
+def _render_pass(
+    planned: PlannedPass, tool: ProfilerTool, run: Path, inherited: Mapping[str, str], attempt: int
+) -> list[str]:
+    folder = planned.folder(run, attempt)
+    variables = planned.variables(run, attempt)
+    argv = planned.argv(tool, folder)
+    shown = redact(variables), redact_argv(argv)
+    unset = [f"-u {name}" for name in planned.environment.removed if name in inherited]
+    added = [f"{shlex.quote(name)}={shlex.quote(value)}" for name, value in sorted(shown[0].items())]
+    lines = [] if shown == (variables, argv) else ["# [redacted] stands for what looks like a secret; the job gets it"]
+    lines.append(shlex.join(["mkdir", "-p", "--", str(folder), str(planned.spill_folder(run, attempt))]))
+    lines.append(" ".join(["env", *unset, *added, shlex.join(shown[1])]))
+    return lines

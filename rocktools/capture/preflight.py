@@ -393,8 +393,8 @@ def _check_launcher(job: Job) -> list[Finding]:
             "launcher-inside",
             Severity.WARNING,
             launcher,
-            f"{launcher} starts processes of its own; each gets a database, and workers that it kills lose theirs; their "
-            "HLO dumps overwrite each other",
+            f"{launcher} starts processes of its own; each gets a database, workers that it kills lose theirs, and "
+            "their HLO dumps overwrite each other",
             "put rocktools inside the launcher instead, one for each rank",
         )
     ]

@@ -6,7 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rocktools.capture.collect import CaptureReport, CaptureSettings, Progress, prepare_run, run_capture
+from rocktools.capture.collect import (
+    CaptureReport,
+    CaptureSettings,
+    Progress,
+    next_attempts,
+    prepare_run,
+    require_same_capture,
+    run_capture,
+)
 from rocktools.capture.environment import EnvironmentDelta, profiling_delta
 from rocktools.capture.plan import CapturePlan, PlannedPass, render_plan
 from rocktools.capture.preflight import Job
@@ -21,6 +29,8 @@ from rocktools.capture.xla_flags import (
 )
 from rocktools.findings import Finding
 from rocktools.rundir import HLO_FOLDER
+
+_DUMP_FOLDER = "xla_dump_to"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +91,17 @@ class Session:
         return CapturePlan(tool=self.tool, passes=tuple(passes))
 
     def render(self, plan: CapturePlan) -> str:
-        """What would run, as a shell script."""
-        return render_plan(plan, self.options.run.absolute(), self.options.environment)
+        """What would run, as a shell script; of a capture that goes on, what is left of it.
+
+        Raises:
+            UsageError: there is nothing to resume, or it is another capture.
+            DamagedFile: the plan, or a record of an earlier attempt, cannot be read.
+        """
+        run = self.options.run.absolute()
+        if not self.options.resumes:
+            return render_plan(plan, run, self.options.environment)
+        require_same_capture(run, plan)
+        return render_plan(plan, run, self.options.environment, next_attempts(run, plan))
 
     def execute(self, plan: CapturePlan, progress: Progress, *, findings: Sequence[Finding] = ()) -> CaptureReport:
         """Run it.
@@ -126,23 +145,34 @@ def begin_session(options: SessionOptions, job: Job) -> Session:
     )
     is_elsewhere = options.assumed_version is not None
     tool = survey.require_tool(ignores_faults=options.ignores_faults or is_elsewhere)
-    environment = profiling_delta(options.environment, added=added)
+    dumps_hlo = _dumps_hlo(options, job) and _DUMP_FOLDER not in _given_flags(options)
+    environment = profiling_delta(options.environment, added=added, dumps_hlo=dumps_hlo)
     return Session(options=options, survey=survey, tool=tool, environment=environment)
 
 
 def job_variables(options: SessionOptions, job: Job, seen: Mapping[str, str]) -> dict[str, str]:
-    """What keeps the kernels of a JAX job attributable.
+    """What keeps the kernels of a JAX job attributable, as far as the user has not given it otherwise.
 
     No command buffers, unless they are to be kept: their kernels carry no HLO name, and intercepting graphs crashes
     some versions. For a trace also the dump of the compiled programs; a program out of the compilation cache is
     not dumped, so the cache is off for that pass.
     """
-    wanted: dict[str, str | None] = {} if options.keeps_command_buffers else {COMMAND_BUFFER: ""}
-    if not options.dumps_hlo or job.counts:
-        return {"XLA_FLAGS": merge_xla_flags(seen.get("XLA_FLAGS"), wanted)} if wanted else {}
+    kept = _given_flags(options) | ({COMMAND_BUFFER} if options.keeps_command_buffers else set())
+    if not _dumps_hlo(options, job):
+        if COMMAND_BUFFER in kept:
+            return {}
+        return {"XLA_FLAGS": merge_xla_flags(seen.get("XLA_FLAGS"), {COMMAND_BUFFER: ""})}
     variables = attribution_environment(seen, options.run.absolute() / HLO_FOLDER)
-    if options.keeps_command_buffers:
-        kept = [flag for flag in parse_xla_flags(variables["XLA_FLAGS"]).flags if flag.name != COMMAND_BUFFER]
-        own = [flag for flag in parse_xla_flags(seen.get("XLA_FLAGS", "")).flags if flag.name == COMMAND_BUFFER]
-        variables["XLA_FLAGS"] = render_xla_flags([*own, *kept])
-    return variables
+    ours = [flag for flag in parse_xla_flags(variables["XLA_FLAGS"]).flags if flag.name not in kept]
+    own = [flag for flag in parse_xla_flags(seen.get("XLA_FLAGS", "")).flags if flag.name in kept]
+    variables["XLA_FLAGS"] = render_xla_flags([*own, *ours])
+    return {name: value for name, value in variables.items() if name == "XLA_FLAGS" or name not in options.variables}
+
+
+def _dumps_hlo(options: SessionOptions, job: Job) -> bool:
+    return options.dumps_hlo and not job.counts
+
+
+def _given_flags(options: SessionOptions) -> set[str]:
+    """Names of the XLA flags that the user gave for this job alone; they are not changed."""
+    return {flag.name for flag in parse_xla_flags(options.variables.get("XLA_FLAGS", "")).flags}

@@ -15,7 +15,7 @@ import pytest
 from standins.install import APP, FAULT, SCENARIO, STATE, install_standins
 
 from rocktools.cli.main import main
-from rocktools.rundir import read_manifest, read_pass_records
+from rocktools.rundir import PassRecord, read_manifest, read_pass_records
 
 JOB = ["--", sys.executable, str(APP)]
 COUNTERS = "SQ_WAVES,GRBM_GUI_ACTIVE"
@@ -83,6 +83,130 @@ def test_secrets_of_the_environment_are_in_no_file_of_ours(monkeypatch: pytest.M
     assert not [path for path in ours if b"hunter" in path.read_bytes()]
 
 
+def test_secrets_of_the_command_line_are_in_no_file_of_ours(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("job.py").write_text(
+        "import json, os, sys\n"
+        "open('seen.json', 'w').write(json.dumps([sys.argv[1:], os.environ['WANDB_API_KEY']]))\n"
+        f"os.execv(sys.executable, [sys.executable, {str(APP)!r}])\n"
+    )
+    arguments = ["--api_key=hunter5", "--token", "hunter6", "https://hunter7@github.com"]
+    job = ["--", sys.executable, "job.py", *arguments]
+    command = ["trace", "--force", "-o", "run", "--env", "WANDB_API_KEY=hunter8", *job]
+    monkeypatch.setattr(sys, "argv", ["rocktools", *command])
+    main([*command[:1], "--dry-run", *command[1:]])
+    assert "hunter" not in capsys.readouterr().out
+    assert main(command) == 0
+    assert main([*command[:1], "--resume", *command[1:]]) == 0
+    assert json.loads(Path("seen.json").read_text()) == [arguments, "hunter8"]
+    ours = list(Path("run").rglob("*.json"))
+    assert len(ours) >= 4
+    assert not [path for path in ours if b"hunter" in path.read_bytes()]
+    assert read_manifest(Path("run")).argv[6] == "WANDB_API_KEY=[redacted]"
+
+
+def test_a_refusal_that_repeats_a_secret_is_redacted(
+    tools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusing = install_standins(tmp_path / "other" / "bin", version="1.3.2")
+    (refusing / "rocprofv3").rename(refusing / "real")
+    script = 'echo "rocprofv3: error: unrecognized arguments: --api_key=hunter9" >&2; exit 2'
+    (refusing / "rocprofv3").write_text(
+        f'#!/bin/sh\nfor word; do case "$word" in --runtime-trace) {script};; esac; done\nexec {refusing}/real "$@"\n'
+    )
+    (refusing / "rocprofv3").chmod(0o755)
+    assert trace("--rocprofv3", str(refusing / "rocprofv3")) == 1
+    (record,) = read_pass_records(Path("run"))
+    assert "unrecognized arguments: --api_key=[redacted]" in record.outcome
+    assert not [path for path in Path("run").rglob("*.json") if b"hunter" in path.read_bytes()]
+
+
+def flags_of(record: PassRecord) -> list[str]:
+    return record.environment_added["XLA_FLAGS"].split()
+
+
+def test_every_attempt_has_a_folder_for_its_programs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(FAULT, "exit-code:3")
+    assert trace() == 1
+    monkeypatch.delenv(FAULT)
+    capsys.readouterr()
+    trace("--resume", "--dry-run")
+    script = capsys.readouterr().out
+    assert trace("--resume") == 0
+    first, second = read_pass_records(Path("run"))
+    hlo = Path("run").absolute() / "hlo"
+    assert f"--xla_dump_to={hlo}" in flags_of(first)
+    assert f"--xla_dump_to={hlo}/attempt_2" in flags_of(second)
+    assert "# pass 1 of 1: trace, attempt 2\n" in script
+    assert shlex.quote(f"XLA_FLAGS={second.environment_added['XLA_FLAGS']}").strip("'") in script.replace("'", "")
+    assert shlex.join(second.argv) in script
+
+
+def test_a_dry_run_of_what_is_left_leaves_verified_passes_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(FAULT, "missing-counter@2")
+    pmc(counters=TWO_GROUPS)
+    monkeypatch.delenv(FAULT)
+    before = listing(Path("run"))
+    capsys.readouterr()
+    pmc("--resume", "--dry-run", counters=TWO_GROUPS)
+    lines = capsys.readouterr().out.splitlines()
+    assert listing(Path("run")) == before
+    assert lines[:2] == [
+        "# pass 1 of 2: pmc/counters_1 is verified and does not run again",
+        "# pass 2 of 2: pmc/counters_2, attempt 2",
+    ]
+    pmc("--resume", counters=TWO_GROUPS)
+    assert lines[-1].endswith(shlex.join(read_pass_records(Path("run"))[-1].argv))
+    capsys.readouterr()
+    assert pmc("--resume", "--dry-run", counters="SQ_WAVES") == 2
+    assert "another-capture" in capsys.readouterr().err
+
+
+def test_resuming_keeps_what_the_first_command_was_and_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FAULT, "exit-code:3")
+    # Found by the first preflight only.
+    monkeypatch.setenv("ROCPROF_OUTPUT_FORMAT", "csv")
+    monkeypatch.setattr(sys, "argv", ["rocktools", "first"])
+    trace()
+    first = read_manifest(Path("run"))
+    monkeypatch.delenv(FAULT)
+    monkeypatch.delenv("ROCPROF_OUTPUT_FORMAT")
+    monkeypatch.setattr(sys, "argv", ["rocktools", "second"])
+    assert trace("--resume") == 0
+    manifest = read_manifest(Path("run"))
+    assert (manifest.argv, manifest.created_utc) == (("rocktools", "first"), first.created_utc)
+    assert [command.argv[1] for command in manifest.captures] == ["first", "second"]
+    assert manifest.captures[0] == first.captures[0]
+    for name in ("preflight", "findings"):
+        assert first.facts[name]
+        assert [finding for finding in first.facts[name] if finding not in manifest.facts[name]] == []
+    gone = [one for one in first.facts["preflight"] if one not in manifest.captures[1].findings]
+    assert gone, "the second preflight should have found less"
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"1", b"\xff", b'{"schema": 1' + b"0" * 5_000 + b"}", b"[" * 100_000])
+def test_a_broken_plan_is_a_plain_error(content: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    trace()
+    Path("run/plan.json").write_bytes(content)
+    assert trace("--resume") == 1
+    assert "plan-damaged" in capsys.readouterr().err
+
+
+def test_what_the_user_gives_for_the_job_wins(capsys: pytest.CaptureFixture[str]) -> None:
+    given = "--xla_dump_to=/elsewhere --xla_gpu_enable_command_buffer=FUSION"
+    trace("--env", "JAX_ENABLE_COMPILATION_CACHE=true", "--env", f"XLA_FLAGS={given}")
+    (record,) = read_pass_records(Path("run"))
+    assert record.environment_added["JAX_ENABLE_COMPILATION_CACHE"] == "true"
+    assert set(given.split()) <= set(flags_of(record))
+    assert len([flag for flag in flags_of(record) if flag.startswith(("--xla_dump_to", "--xla_gpu_enable"))]) == 2
+    assert "xla-dump-behind-cache" in capsys.readouterr().err
+
+
 def test_the_job_gets_its_variables_and_none_of_another_profiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROCPROF_KERNEL_TRACE", "1")
     monkeypatch.setenv("ROCPROFILER_METRICS_PATH", "/elsewhere")
@@ -132,7 +256,7 @@ def test_a_dry_run_starts_nothing_and_writes_nothing(capsys: pytest.CaptureFixtu
 
 def test_what_a_dry_run_prints_is_what_runs(capsys: pytest.CaptureFixture[str]) -> None:
     pmc("--dry-run", counters=TWO_GROUPS)
-    printed = [shlex.split(line) for line in capsys.readouterr().out.splitlines() if not line.startswith("#")]
+    printed = [shlex.split(line) for line in capsys.readouterr().out.splitlines() if line.startswith("env ")]
     pmc(counters=TWO_GROUPS)
     for words, record in zip(printed, read_pass_records(Path("run")), strict=True):
         command = words[next(at for at, word in enumerate(words) if word.endswith("rocprofv3")) :]
@@ -200,8 +324,9 @@ def test_a_complete_capture_that_is_resumed_runs_nothing(capsys: pytest.CaptureF
     pmc()
     before = listing(Path("run"))
     assert pmc("--resume") == 0
-    assert {path for path, bytes_ in listing(Path("run")).items() if before.get(path) != bytes_} <= {
-        "run/manifest.json"
+    assert {path for path, bytes_ in listing(Path("run")).items() if before.get(path) != bytes_} == {
+        "run/manifest.json",
+        "run/commands/2.json",
     }
 
 

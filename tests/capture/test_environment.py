@@ -16,6 +16,8 @@ from rocktools.capture.environment import (
     profiling_delta,
     recorded_environment,
     redact,
+    redact_argv,
+    redact_text,
 )
 from rocktools.capture.host import Access, HostFacts
 from rocktools.capture.plan import CapturePlan, plan_trace, render_plan
@@ -126,6 +128,9 @@ def test_other_values_are_not_redacted(name):
     "value, shown",
     [
         ("https://user:pw@example.org/x", "https://[redacted]@example.org/x"),
+        ("https://ghp_secret@github.com", "https://[redacted]@github.com"),
+        ("https://user:p@w@example.org/x", "https://[redacted]@example.org/x"),
+        ("https://example.org?mail=a@b", "https://example.org?mail=a@b"),
         ("a=redis://:pw@h:1,b=s3://u:v@h", "a=redis://[redacted]@h:1,b=s3://[redacted]@h"),
         ("https://example.org:8080/a@b", "https://example.org:8080/a@b"),
         ("gs://bucket/user:1@2", "gs://bucket/user:1@2"),
@@ -133,6 +138,56 @@ def test_other_values_are_not_redacted(name):
 )
 def test_passwords_in_addresses_are_redacted(value, shown):
     assert redact({"JAX_COMPILATION_CACHE_DIR": value}) == {"JAX_COMPILATION_CACHE_DIR": shown}
+
+
+@pytest.mark.parametrize(
+    "argv, shown",
+    [
+        (["--env", f"WANDB_API_KEY={SECRET}"], ["--env", "WANDB_API_KEY=[redacted]"]),
+        ([f"--env=WANDB_API_KEY={SECRET} {SECRET}"], ["--env=WANDB_API_KEY=[redacted]"]),
+        ([f"--api_key={SECRET}", "x"], ["--api_key=[redacted]", "x"]),
+        (["--hf-token", SECRET, "--steps", "5"], ["--hf-token", "[redacted]", "--steps", "5"]),
+        ([f"wandb.key={SECRET}"], ["wandb.key=[redacted]"]),
+        ([f"https://{SECRET}@github.com/x"], ["https://[redacted]@github.com/x"]),
+        ([f"--url=https://h/x?token={SECRET}"], ["--url=https://h/x?token=[redacted]"]),
+        (["sh", "-c", f"HF_TOKEN={SECRET} train"], ["sh", "-c", "HF_TOKEN=[redacted]"]),
+        (["sh", "-c", f"cd x && train --token {SECRET} --b"], ["sh", "-c", "cd x && train --token [redacted] --b"]),
+        (["-H", f"Authorization: Bearer {SECRET}"], ["-H", "Authorization: [redacted]"]),
+        ([f'{{"steps": 5, "api_key": "{SECRET}"}}'], ['{"steps": 5, "api_key": [redacted]']),
+    ],
+)
+def test_secrets_in_command_lines_are_redacted(argv, shown):
+    assert redact_argv(argv) == shown
+    assert redact_text(" ".join(argv)).count(SECRET) == 0
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["python", "train.py", "tokenizer_path=assets/tokenizer.llama3", "steps=14"],
+        ["--max_tokens", "2048", "num_tokens=1e6", "--author=me"],
+        ["--use-auth", "--steps", "5"],
+        ["--token=", "--token"],
+        ["rocprofv3", "--runtime-trace", "--output-directory", "/run/trace", "--", "python", "-c", "x = 5; y: 6"],
+        ["", "-", "--", "a b", "=", "==", ": "],
+        ["x" * 100_000, "-" * 100_000],
+    ],
+)
+def test_other_arguments_are_not_redacted(argv):
+    assert redact_argv(argv) == argv
+
+
+@given(st.lists(st.text("ab=-: \"'@/.KEY", max_size=12)))
+def test_every_argument_stays_one_argument(argv):
+    shown = redact_argv(argv)
+    assert len(shown) == len(argv)
+    assert redact_argv(shown) == shown
+
+
+def test_settings_inside_a_variable_are_redacted_too():
+    assert redact({"TRAIN_ARGS": f"--steps=5 --api_key={SECRET} --b=1"}) == {
+        "TRAIN_ARGS": "--steps=5 --api_key=[redacted] --b=1"
+    }
 
 
 def test_redacted_variables_are_sorted():
@@ -167,7 +222,8 @@ def test_planted_secrets_are_in_no_plan_no_script_and_no_manifest():
     inherited |= {"ROCPROF_OUTPUT_PATH": SECRET, "HOME": SECRET, "JAX_TRACEBACK_FILTERING": f"http://u:{SECRET}@h"}
     added = {name: f"{SECRET}-{name}" for name in SECRET_NAMES[::2]}
     delta = profiling_delta(inherited, added=added)
-    passes = plan_trace(TraceOptions(), application=("python", "train.py"), environment=delta)
+    job = ("python", "train.py", f"--api_key={SECRET}", "--token", SECRET, f"https://{SECRET}@h/data")
+    passes = plan_trace(TraceOptions(), application=job, environment=delta)
     plan = CapturePlan(tool=ProfilerTool(executable="rocprofv3", version=SdkVersion(1, 3, 2)), passes=passes)
     texts = (
         render_plan(plan, Path("/run"), inherited),

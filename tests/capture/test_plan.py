@@ -172,12 +172,53 @@ def test_another_capture_has_another_document(other):
     assert CapturePlan(tool=TOOL, passes=other()).as_document()["passes"] != ours["passes"]
 
 
-def test_every_pass_is_a_comment_and_a_command():
+def test_every_pass_is_a_comment_its_folders_and_a_command():
     text = render_plan(CapturePlan(tool=TOOL, passes=(*trace_passes(), *pmc_passes())), Path("/run"), {})
     lines = text.splitlines()
-    assert lines[0::2] == ["# pass 1 of 3: trace", "# pass 2 of 3: pmc/fabric_1", "# pass 3 of 3: pmc/fabric_2"]
-    assert all(line.startswith("env ROCPROF_TMPDIR=") for line in lines[1::2])
+    assert lines[0::3] == ["# pass 1 of 3: trace", "# pass 2 of 3: pmc/fabric_1", "# pass 3 of 3: pmc/fabric_2"]
+    assert lines[1] == "mkdir -p -- /run/trace /run/spill/trace.1"
+    assert all(line.startswith("env ROCPROF_TMPDIR=") for line in lines[2::3])
     assert text.endswith("\n")
+
+
+def test_of_a_resumed_capture_only_what_is_left_is_a_command():
+    plan = CapturePlan(tool=TOOL, passes=(*trace_passes(), *pmc_passes()))
+    text = render_plan(plan, Path("/run"), {}, {"trace": None, "pmc/fabric_1": 3, "pmc/fabric_2": 1})
+    lines = text.splitlines()
+    assert lines[:3] == [
+        "# pass 1 of 3: trace is verified and does not run again",
+        "# pass 2 of 3: pmc/fabric_1, attempt 3",
+        "mkdir -p -- /run/pmc/fabric_1/attempt_3 /run/spill/pmc.fabric_1.3",
+    ]
+    assert "ROCPROF_TMPDIR=/run/spill/pmc.fabric_1.3 " in lines[3]
+    assert "/run/pmc/fabric_1/attempt_3" in lines[3]
+    assert lines[4] == "# pass 3 of 3: pmc/fabric_2"
+    assert len(lines) == 7
+
+
+def test_what_is_redacted_in_the_script_is_said():
+    plan = CapturePlan(tool=TOOL, passes=trace_passes(job=("train", "--api_key=s3cret")))
+    lines = render_plan(plan, Path("/run"), {}).splitlines()
+    assert lines[1] == "# [redacted] stands for what looks like a secret; the job gets it"
+    assert "s3cret" not in "".join(lines)
+    assert plan.passes[0].argv(TOOL, Path("/run/trace"))[-1] == "--api_key=s3cret"
+    assert "s3cret" not in json.dumps(plan.as_document())
+
+
+def test_every_attempt_dumps_hlo_into_a_folder_of_its_own():
+    flags = "--a='x y' --xla_dump_to=/elsewhere/hlo --b=1"
+    environment = EnvironmentDelta(added={"XLA_FLAGS": flags}, removed=(), dumps_hlo=True)
+    [planned] = trace_passes(environment)
+    run = Path("/the run")
+    assert planned.variables(run, 1)["XLA_FLAGS"] == "--a='x y' --b=1 --xla_dump_to='/the run/hlo'"
+    assert planned.variables(run, 2)["XLA_FLAGS"] == "--a='x y' --b=1 --xla_dump_to='/the run/hlo/attempt_2'"
+    assert planned.hlo_folder(run, 2) == run / "hlo" / "attempt_2"
+    assert "/elsewhere" not in json.dumps(CapturePlan(tool=TOOL, passes=(planned,)).as_document())
+
+
+def test_a_folder_for_temporary_files_that_the_user_gave_stays():
+    [planned] = trace_passes(EnvironmentDelta(added={"ROCPROF_TMPDIR": "/nvme"}, removed=()))
+    assert planned.variables(Path("/run"), 1) == {"ROCPROF_TMPDIR": "/nvme"}
 
 
 def test_only_variables_that_are_there_are_unset():
@@ -196,14 +237,16 @@ def test_the_rendered_command_splits_into_the_very_arguments(job, value, folder)
     [planned] = trace_passes(EnvironmentDelta(added={"NOTE": value}, removed=()), job=tuple(job))
     text = render_plan(CapturePlan(tool=TOOL, passes=(planned,)), run, {})
     command = text.removeprefix("# pass 1 of 1: trace\n")
-    expected = ["env", f"NOTE={value}", f"ROCPROF_TMPDIR={planned.spill_folder(run, 1)}"]
+    spill = str(planned.spill_folder(run, 1))
+    folders = ["mkdir", "-p", "--", str(planned.folder(run, 1)), spill]
+    expected = [*folders, "env", f"NOTE={value}", f"ROCPROF_TMPDIR={spill}"]
     assert shlex.split(command) == [*expected, *planned.argv(TOOL, planned.folder(run, 1))]
 
 
 def test_odd_names_of_variables_are_quoted_too():
     environment = EnvironmentDelta(added={"A B;C": "1"}, removed=())
     text = render_plan(CapturePlan(tool=TOOL, passes=trace_passes(environment)), Path("/run"), {})
-    assert shlex.split(text.splitlines()[1])[1] == "A B;C=1"
+    assert shlex.split(text.splitlines()[2])[1] == "A B;C=1"
 
 
 FAKE_TOOL = f"""#!{sys.executable}
@@ -233,6 +276,8 @@ def test_a_shell_that_runs_the_script_starts_what_the_plan_says(tmp_path):
     assert len(starts) == len(passes) == 3
     for planned, (argv, variables) in zip(passes, starts, strict=True):
         assert argv == planned.argv(tool, planned.folder(run, 1))
+        assert planned.folder(run, 1).is_dir()
+        assert planned.spill_folder(run, 1).is_dir()
         expected = {**planned.environment.apply(inherited), **planned.variables(run, 1)}
         assert "ROCPROF_COUNTERS" not in variables
         assert expected["XLA_FLAGS"] == awkward
