@@ -12,6 +12,7 @@ Several records of one counter in one replay pass are its hardware instances, an
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -37,6 +38,8 @@ from rocktools.sources.rocpd.parts import (
 
 _TOOL_KEY = "rocprofiler-sdk-tool"
 _CPU_TYPE = 1
+_HZ_PER_MHZ = 1_000_000
+_BYTES_PER_KB = 1024
 
 Record = Mapping[str, Any]
 
@@ -69,7 +72,7 @@ def read_counter_json(path: Path, *, run: str, pass_label: str) -> JsonCounters:
             parts["values"].append(reader.values())
             parts["agents"].append(reader.agents())
             parts["processes"].append(reader.process())
-        except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
+        except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
             raise DamagedFile(
                 "rocprofv3-json-shape", f"the record of process {number} lacks or mangles {error}", where=str(path)
             ) from error
@@ -86,7 +89,7 @@ def _load(path: Path) -> Sequence[Record]:
         document = json.loads(path.read_bytes())
     except OSError as error:
         raise InputError("unreadable-file", f"cannot read it: {error.strerror}", where=str(path)) from error
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError: broken, no UTF-8, or a number of thousands of digits
         raise DamagedFile("rocprofv3-json-damaged", f"it is not whole JSON: {error}", where=str(path)) from error
     processes = document.get(_TOOL_KEY) if isinstance(document, dict) else None
     if isinstance(processes, dict):
@@ -197,10 +200,11 @@ class _Process:
             ("cu_count", "cu_count", 1),
             ("simd_per_cu_count", "simd_per_cu", 1),
             ("wave_workitems", "wave_front_size", 1),
-            ("lds_per_cu_bytes", "lds_size_in_kb", 1024),
-            ("max_engine_hz", "max_engine_clk_fcompute", 1_000_000),
+            ("lds_per_cu_bytes", "lds_size_in_kb", _BYTES_PER_KB),
+            ("max_engine_hz", "max_engine_clk_fcompute", _HZ_PER_MHZ),
         ):
-            known = [agent.get(recorded) or None for agent in agents]  # 0 is a fact the tool did not get
+            # 0 is a fact the tool did not get.
+            known = [exact_integer(agent.get(recorded)) or None for agent in agents]
             part[column] = int_column([None if value is None else value * factor for value in known])
         return sort_part(part, ("agent_id",))
 
@@ -304,5 +308,12 @@ def _values_by_counter(record: Record, counters: Mapping[Any, str]) -> dict[str,
     values: dict[str, list[float]] = {}
     for item in record["records"]:
         handle = _handle(item["counter_id"])
-        values.setdefault(counters.get(handle, f"counter_{handle}"), []).append(float(item["value"]))
+        values.setdefault(counters.get(handle, f"counter_{handle}"), []).append(_finite(item["value"]))
     return values
+
+
+def _finite(value: Any) -> float:
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"value, which is {number}")
+    return number

@@ -344,6 +344,9 @@ DAMAGE: tuple[tuple[str, Any], ...] = (
     ("callback_records.counter_collection.0.records", None),
     ("callback_records.counter_collection.0.records.0.value", "many"),
     ("callback_records.counter_collection.0.records.0.value", None),
+    ("callback_records.counter_collection.0.records.0.value", 10**400),
+    ("callback_records.counter_collection.0.records.0.value", float("nan")),
+    ("callback_records.counter_collection.0.records.0.value", float("inf")),
     ("callback_records.counter_collection.0.replay_pass", "first"),
     ("callback_records.counter_collection.0.dispatch_data.start_timestamp", None),
     ("callback_records.counter_collection.0.dispatch_data.end_timestamp", "later"),
@@ -378,7 +381,8 @@ def test_what_its_dispatches_need_and_is_missing_or_mangled_is_damage(tmp_path, 
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{", b'{"rocprofiler-sdk-tool": [', b"\xff\xfe{}", b"[" * 100_000, b"SQLite format 3\0"]
+    "content",
+    [b"", b"{", b'{"rocprofiler-sdk-tool": [', b"\xff\xfe{}", b"[" * 100_000, b"1" * 5_000, b"SQLite format 3\0"],
 )
 def test_a_file_that_is_no_whole_json_is_damage(tmp_path, content):
     path = tmp_path / "x_results.json"
