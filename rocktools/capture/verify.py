@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -192,7 +193,7 @@ def _check_whole(reader: TableReader, path: Path, findings: list[Finding]) -> No
                 severity=Severity.FAULT,
                 where=str(path),
                 message=f"the database is damaged: {problem}",
-                advice=f"rocktools rocpd recover {path} -o recovered.db",
+                advice=f"rocktools rocpd recover {shlex.quote(str(path))} -o recovered.db",
             )
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -167,12 +168,15 @@ def finish_capture(session: Session, plan: CapturePlan, *, dry_run: bool, findin
     emit_table(records_table(report.records), TableOutput())
     emit_findings(report.findings)
     run = session.options.run
+    quoted = shlex.quote(str(run))
     if report.was_interrupted:
-        click.echo(f"interrupted; go on with the same command and --resume -o {run}", err=True)
+        click.echo(f"interrupted; go on with the same command and --resume -o {quoted}", err=True)
     elif report.is_complete:
-        click.echo(f"{run}: complete; next: rocktools info {run}", err=True)
+        click.echo(f"{run}: complete; next: rocktools info {quoted}", err=True)
     else:
-        click.echo(f"{run}: not complete; logs are in {run}/logs; after mending go on with --resume -o {run}", err=True)
+        click.echo(
+            f"{run}: not complete; logs are in {run}/logs; after mending go on with --resume -o {quoted}", err=True
+        )
     return EXIT_GOOD if report.is_complete else EXIT_FAILURE
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -38,5 +39,6 @@ def command(run: Path, seed: int) -> int:
     )
     dispatches = format_count(sum(total.dispatches_count for total in totals))
     click.echo(f"{run}: simulated run of {len(totals)} processes, {dispatches} dispatches, 1 counter pass")
-    click.echo(f"  next: rocktools info {run}; rocktools kernels {run}; rocktools dispatches {run}")
+    quoted = shlex.quote(str(run))
+    click.echo(f"  next: rocktools info {quoted}; rocktools kernels {quoted}; rocktools dispatches {quoted}")
     return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shlex
 import shutil
 import sys
 from collections import Counter
@@ -197,7 +198,20 @@ def require_new_path(path: Path) -> None:
             "output-folder-missing",
             "the folder of the output does not exist",
             where=str(path.parent),
-            hint=f"mkdir -p {path.parent}",
+            hint=f"mkdir -p {shlex.quote(str(path.parent))}",
+        )
+
+
+def require_stdout() -> None:
+    """Refuse to write to standard output where whoever started us has closed it (`>&-`).
+
+    Raises:
+        RocktoolsError: it is closed.
+    """
+    # The interpreter has no stream then, which the types of `sys` do not say.
+    if sys.stdout is None:
+        raise RocktoolsError(
+            "output-closed", "standard output is closed", hint="-o FILE, or leave standard output open"
         )
 
 

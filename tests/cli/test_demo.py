@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -99,8 +100,14 @@ def test_it_says_what_it_made_and_what_to_try(run: CommandLine, tmp_path: Path) 
     assert ran.out.splitlines()[0] == (
         f"{tmp_path / 'run'}: simulated run of 2 processes, 12,000 dispatches, 1 counter pass"
     )
-    assert f"rocktools info {tmp_path / 'run'}" in ran.out
+    assert f"rocktools info {tmp_path / 'run'}; " in ran.out
     assert json.loads((tmp_path / "run" / "manifest.json").read_text(encoding="utf-8"))["schema"] == "rocktools.run/1"
+
+
+def test_what_to_try_can_be_pasted_whatever_the_path(run: CommandLine, tmp_path: Path) -> None:
+    ran = run("demo", "-o", tmp_path / "my run's")
+    commands = ran.out.partition("next: ")[2].strip().split("; ")
+    assert [shlex.split(command)[2] for command in commands] == [str(tmp_path / "my run's")] * 3
 
 
 def test_folder_that_holds_something_is_refused(run: CommandLine, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
+import shlex
 import sqlite3
 import struct
 from collections.abc import Iterator, Mapping, Sequence
@@ -199,7 +200,7 @@ class TableReader:
                 "rocpd-malformed",
                 "the database is damaged: a table has another number of rows when read than when counted",
                 where=f"{self.path}, table {table}",
-                hint=f"save what is left: rocktools rocpd recover {self.path} -o recovered.db",
+                hint=f"save what is left: rocktools rocpd recover {shlex.quote(str(self.path))} -o recovered.db",
             ) from error
 
     def _describe(self, from_sql: str, doubts: Mapping[str, _Doubt]) -> list[Finding]:

@@ -6,15 +6,18 @@ info`), not on every load; what loading itself stumbles over is reported there.
 
 from __future__ import annotations
 
+import shlex
+
 import numpy as np
 
+from rocktools.errors import DamagedFile
 from rocktools.findings import Finding, Severity
 from rocktools.sources.rocpd.columns import Field, IntColumn, TableReader
 from rocktools.sources.rocpd.contents import list_contents
 from rocktools.sources.rocpd.counters import read_counter_values
 from rocktools.sources.rocpd.dispatches import read_dispatches
 from rocktools.sources.rocpd.parts import LabelColumn
-from rocktools.sources.rocpd.schema import RECOVERED_TAG, ProcessTables, quote_name
+from rocktools.sources.rocpd.schema import RECOVERED_TAG, ProcessTables, Table, quote_name
 from rocktools.sources.rocpd.visibility import check_visibility
 from rocktools.units import count_noun
 
@@ -55,13 +58,7 @@ def check_process(reader: TableReader, process: ProcessTables, *, is_counter_pas
 
 def check_completeness(reader: TableReader, process: ProcessTables) -> list[Finding]:
     """Tables that are missing, rows that must be there and are not, and what a repair left its mark on."""
-    findings = []
-    if RECOVERED_TAG in process.metadata:
-        findings.append(
-            _finding(
-                process, "recovered-copy", Severity.WARNING, "this is a repaired copy; rows may be missing from it"
-            )
-        )
+    findings = check_recovered(process)
     if process.missing_tables:
         listed = ", ".join(process.missing_tables)
         findings.append(
@@ -98,6 +95,21 @@ def check_completeness(reader: TableReader, process: ProcessTables) -> list[Find
     )
     findings.append(_finding(process, "nothing-recorded", Severity.FAULT, what, advice))
     return findings
+
+
+def check_recovered(process: ProcessTables) -> list[Finding]:
+    """Whether a repair left its mark. Costs nothing, so it is asked on every opening."""
+    if RECOVERED_TAG not in process.metadata:
+        return []
+    return [
+        _finding(
+            process,
+            "recovered-copy",
+            Severity.WARNING,
+            "this is a repaired copy; rows may be missing from it",
+            "take counts and sums for the least that there was",
+        )
+    ]
 
 
 def check_storage(reader: TableReader, process: ProcessTables) -> list[Finding]:
@@ -361,21 +373,37 @@ def check_counters(reader: TableReader, process: ProcessTables, *, is_counter_pa
 
 
 def check_privacy(reader: TableReader, process: ProcessTables) -> list[Finding]:
-    """Whether the file carries the environment of the job (asked by length; the text is not read)."""
+    """Whether the file carries the environment of the job (SQLite measures and counts; the text is not fetched)."""
     if not process.has("info_process", "environment"):
         return []
     table = process.tables["info_process"]
     if not reader.scalar(f"SELECT count(*) FROM {table.quoted} WHERE length(environment) > 2"):
         return []
+    count = _count_variables(reader, table)
     return [
         _finding(
             process,
             "environment-inside",
             Severity.NOTE,
-            "the file holds all environment variables of the job, secrets among them",
-            f"before you share it: rocktools rocpd scrub {process.path} -o scrubbed.db",
+            f"the file holds {'the environment' if count is None else count_noun(count, 'environment variable')}"
+            " of the job, which may include secrets",
+            f"before you share it: rocktools rocpd scrub {shlex.quote(str(process.path))} -o scrubbed.db",
+            **({} if count is None else {"variables_count": count}),
         )
     ]
+
+
+def _count_variables(reader: TableReader, table: Table) -> int | None:
+    """Variables in the environments of a table; None where one is not the JSON object that tools write."""
+    try:
+        [(count, others)] = reader.rows(
+            "SELECT sum(n), count(*) - count(n) FROM (SELECT CASE WHEN NOT json_valid(environment) THEN NULL"
+            " WHEN json_type(environment) = 'object' THEN (SELECT count(*) FROM json_each(environment)) END AS n"
+            f" FROM {table.quoted} WHERE length(environment) > 2)"
+        )
+    except DamagedFile:  # the length could be read: this is an SQLite without JSON
+        return None
+    return int(count) if count and not others else None
 
 
 def _finding(

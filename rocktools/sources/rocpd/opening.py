@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import shutil
 import sqlite3
 import stat
@@ -33,6 +34,8 @@ from rocktools.findings import Finding, Severity
 
 MAGIC = b"SQLite format 3\x00"
 _HEADER_BYTES = 100
+_SMALLEST_PAGE_BYTES = 512
+_INTERIOR_TABLE = 5  # first byte of a page of pointers to pages
 _SIDECARS = ("-journal", "-wal")
 _LONGEST_QUOTE = 200
 
@@ -224,19 +227,47 @@ def _check_length(path: Path, header: bytes, size_bytes: int) -> None:
             "rocpd-truncated",
             f"the file is cut short: {size_bytes:,} bytes are there, not {promise}",
             where=str(path),
-            hint=f"copy it again, or save what is left: rocktools rocpd recover {path} -o recovered.db",
+            hint="copy it again"
+            + (
+                f", or save what is left: rocktools rocpd recover {shlex.quote(str(path))} -o recovered.db"
+                if _has_list_of_tables(path, size_bytes)
+                else "; nothing is left in it to recover"
+            ),
         )
+
+
+def _has_list_of_tables(path: Path, size_bytes: int) -> bool:
+    """Whether a file that was cut short still has a page of the list of its tables; without one no row can be saved."""
+    with path.open("rb") as stream:
+        header = stream.read(_HEADER_BYTES)
+        page_bytes = _page_bytes(header)
+        if not _SMALLEST_PAGE_BYTES <= page_bytes <= size_bytes:
+            return False
+        page = header + stream.read(page_bytes - _HEADER_BYTES)
+    if page[_HEADER_BYTES] != _INTERIOR_TABLE:
+        return True  # the list is on the first page
+    cells_count = int.from_bytes(page[_HEADER_BYTES + 3 : _HEADER_BYTES + 5], "big")
+    places = [_HEADER_BYTES + 8]  # the last child; the others are where the pointers behind it lead
+    places += [int.from_bytes(page[at : at + 2], "big") for at in range(_HEADER_BYTES + 12, page_bytes, 2)][
+        :cells_count
+    ]
+    children = (int.from_bytes(page[place : place + 4], "big") for place in places)
+    return any(1 < child * page_bytes <= size_bytes for child in children)
 
 
 def promised_size_bytes(header: bytes) -> int | None:
     """The size an SQLite header gives for its file, or None where it gives none (SQLite file format, 1.3.8)."""
     if len(header) < _HEADER_BYTES:
         return None
-    page_bytes = struct.unpack(">H", header[16:18])[0]
     changes, pages_count, valid_for = (struct.unpack(">I", header[at : at + 4])[0] for at in (24, 28, 92))
     if pages_count == 0 or changes != valid_for:
         return None
-    return int(pages_count) * (65536 if page_bytes == 1 else int(page_bytes))
+    return int(pages_count) * _page_bytes(header)
+
+
+def _page_bytes(header: bytes) -> int:
+    stored = int.from_bytes(header[16:18], "big")
+    return 65536 if stored == 1 else stored
 
 
 def find_sidecar(path: Path) -> Path | None:
@@ -354,7 +385,7 @@ def _settle_copy(copy: Path, path: Path, sidecar: Path) -> Finding:
             + ("rolled back to the last complete state, so rows may be missing" if is_journal else "brought up to date")
         ),
         numbers={"sidecar_bytes": sidecar.stat().st_size},
-        advice=f"rocktools rocpd recover {path} -o recovered.db" if is_journal else "",
+        advice=f"rocktools rocpd recover {shlex.quote(str(path))} -o recovered.db" if is_journal else "",
     )
 
 
@@ -403,5 +434,5 @@ def _malformed(path: Path, where: str, said: str) -> DamagedFile:
         "rocpd-malformed",
         f"the database is damaged: SQLite says {said}",
         where=where,
-        hint=f"save what is left: rocktools rocpd recover {path} -o recovered.db",
+        hint=f"save what is left: rocktools rocpd recover {shlex.quote(str(path))} -o recovered.db",
     )

@@ -13,6 +13,7 @@ import bisect
 import contextlib
 import os
 import re
+import shlex
 import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -145,7 +146,7 @@ def recover_database(source: Path, target: Path) -> DatabaseCopy:
             )
             tables = _copy_tables(salvaged, new, lambda base, column: None)
             if not any(table.rows_count for table in tables if _base_of(table.table) != "metadata"):
-                raise DamagedFile("nothing-recovered", "no row of any table could be read", where=str(source))
+                raise _nothing_recovered("no row of any table can be read", source)
             _mark_recovered(new)
     _require_rocpd(target, source)
     lost = [_rows_lost(table, source) for table in tables if not table.is_complete]
@@ -177,6 +178,15 @@ def scrub_database(source: Path, target: Path, *, hides_identity: bool = False) 
             tables = _copy_tables(_Source(connection=old, path=source), new, replace)
             database.require_unchanged()
     return DatabaseCopy(tables=tables, findings=database.findings)
+
+
+def _nothing_recovered(what: str, source: Path) -> DamagedFile:
+    return DamagedFile(
+        "nothing-recovered",
+        f"nothing is left in it to recover: {what}",
+        where=str(source),
+        hint="copy it again from where it was written; if it is no better there, record again",
+    )
 
 
 def _refuse_other_formats(source: Path) -> None:
@@ -295,6 +305,8 @@ def _copy_tables(source: _Source, new: sqlite3.Connection, replace: _Replace) ->
     rows = _Rows(source, _SCHEMA_TABLE, ["type", "name", "sql", "rootpage"], root=1)
     objects = [row for row in rows if isinstance(row[1], str) and isinstance(row[2], str)]
     tables = [(name, sql, root) for kind, name, sql, root in objects if kind == "table"]
+    if source.salvages and not tables:
+        raise _nothing_recovered("not one table of it can be found", source.path)
     if not any(split_table_name(name) for name, _, _ in tables):
         raise UnknownFormat(
             "not-rocpd", "an SQLite database without any readable table of rocpd", where=str(source.path)
@@ -346,7 +358,7 @@ def _copy_table(source: _Source, new: sqlite3.Connection, name: str, root: objec
                 "rocpd-malformed",
                 f"the database is damaged: a row breaks its own schema: {error}",
                 where=f"{source.path}, table {name}",
-                hint=f"save what is left: rocktools rocpd recover {source.path} -o recovered.db",
+                hint=f"save what is left: rocktools rocpd recover {shlex.quote(str(source.path))} -o recovered.db",
             ) from error
         rows.is_damaged = True
     count = int(new.execute(f"SELECT count(*) FROM {quote_name(name)}").fetchone()[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sqlite3
 import subprocess
@@ -184,7 +185,16 @@ def test_start_of_a_database_is_called_truncated_with_both_lengths(trace: Path, 
     assert caught.value.reference == "rocpd-truncated"
     assert f"{length:,} bytes are there" in caught.value.what
     assert length < _HEADER_BYTES or f"{len(whole):,} bytes" in caught.value.what
-    assert "rocktools rocpd recover" in str(caught.value.hint)
+    assert str(caught.value.hint).startswith("copy it again")
+
+
+def test_advised_command_can_be_pasted_whatever_the_path(tmp_path: Path) -> None:
+    path = write_small_trace(tmp_path / "it's cut [1].db")
+    path.write_bytes(path.read_bytes()[:-5_000])
+    with pytest.raises(DamagedFile) as caught:
+        make_readable(path)
+    command = str(caught.value.hint).partition(": ")[2]
+    assert shlex.split(command) == ["rocktools", "rocpd", "recover", str(path), "-o", "recovered.db"]
 
 
 def test_every_prefix_of_a_database_is_refused(trace: Path) -> None:

@@ -18,6 +18,7 @@ from rocktools.demo.rocpd_file import WriterOptions
 from rocktools.demo.rocpd_trace import TraceShape, write_trace
 from rocktools.demo.rocpd_writer import RocpdWriter
 from rocktools.errors import DamagedFile, InputError, RocktoolsError, UnknownFormat, UnsupportedVersion
+from rocktools.sources.rocpd.opening import check_header
 from rocktools.sources.rocpd.repair import recover_database, scrub_database
 from rocktools.sources.rocpd.schema import split_table_name
 from rocktools.workspace.workspace import Workspace
@@ -111,7 +112,8 @@ def test_truncated_file_gives_a_part_of_its_rows_and_none_invented(
     if share < 0.2:  # not even the list of tables is there
         with pytest.raises(InputError) as caught:
             recover_database(trace, target)
-        assert caught.value.reference in ("nothing-recovered", "not-rocpd")
+        assert caught.value.reference == "nothing-recovered"
+        assert caught.value.what == "nothing is left in it to recover: not one table of it can be found"
         assert not target.exists()
     else:
         copy = recover_database(trace, target)
@@ -334,6 +336,24 @@ def test_journal_that_lost_its_end_still_gives_rows(trace: Path, target: Path) -
     assert _says_recovered(target)
 
 
+def test_recovery_is_advised_where_there_is_something_to_recover(whole: Path, trace: Path, tmp_path: Path) -> None:
+    content, advised = whole.read_bytes(), []
+    for length in [50, 100, 4_095, *range(PAGE_BYTES, len(content), 7 * PAGE_BYTES + 100)]:
+        trace.write_bytes(content[:length])
+        with pytest.raises(DamagedFile) as caught:
+            check_header(trace)
+        assert "copy it again" in str(caught.value.hint)
+        advised.append("rocktools rocpd recover" in str(caught.value.hint))
+        assert advised[-1] != ("nothing is left in it" in str(caught.value.hint))
+        if advised[-1]:
+            assert recover_database(trace, tmp_path / f"{length}.db").rows_count > 0
+        else:
+            with pytest.raises(DamagedFile, match="nothing is left in it to recover"):
+                recover_database(trace, tmp_path / f"{length}.db")
+    assert advised == sorted(advised)
+    assert set(advised) == {False, True}
+
+
 def test_write_ahead_log_is_applied(trace: Path, target: Path) -> None:
     leave_log(trace, 'DELETE FROM "rocpd_kernel_dispatch{_}" WHERE id > 10')
     before = look_of(trace.parent)
@@ -348,8 +368,8 @@ def test_write_ahead_log_is_applied(trace: Path, target: Path) -> None:
     [
         (b"", "rocpd-empty"),
         (b"Kernel_Name,Start\n", "not-sqlite"),
-        (b"SQLite format 3\x00", "not-rocpd"),
-        (b"SQLite format 3\x00" + bytes(5_000), "rocpd-malformed"),
+        (b"SQLite format 3\x00", "nothing-recovered"),
+        (b"SQLite format 3\x00" + bytes(5_000), "nothing-recovered"),
     ],
 )
 def test_file_without_anything_to_save_is_an_error_and_leaves_no_copy(
@@ -359,7 +379,7 @@ def test_file_without_anything_to_save_is_an_error_and_leaves_no_copy(
     path.write_bytes(content)
     with pytest.raises(InputError) as caught:
         recover_database(path, target)
-    assert caught.value.reference in (reference, "not-rocpd")
+    assert caught.value.reference == reference
     assert str(path) in (caught.value.where or "")
     assert not target.exists()
 
@@ -372,7 +392,11 @@ def test_unfinished_database_with_nothing_but_its_metadata_is_not_called_recover
         writer.file.execute(f"DELETE FROM {writer.file.schema.full_name('string')}")
     with pytest.raises(DamagedFile) as caught:
         recover_database(path, target)
-    assert str(caught.value) == f"nothing-recovered: no row of any table could be read\n  where: {path}"
+    assert str(caught.value) == (
+        "nothing-recovered: nothing is left in it to recover: no row of any table can be read\n"
+        f"  where: {path}\n"
+        "  try: copy it again from where it was written; if it is no better there, record again"
+    )
     assert not target.exists()
 
 
