@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rocktools.cli.options import table_options
+from rocktools.cli.options import match_option, table_options
 from rocktools.cli.output import TableOutput, emit_findings, emit_table, exit_code_of
 from rocktools.errors import UsageError
+from rocktools.findings import Finding, Severity
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +41,7 @@ def command() -> None:
 @command.command("list")
 @_architecture_option
 @click.option("--block", metavar="BLOCK", help="Only counters that take slots of this block (SQ, TCC, ...).")
-@click.option("--match", metavar="REGEX", help="Only names with a match of this Python regex.")
+@match_option("counters whose name has")
 @table_options(top_count=40)
 def list_counters(architecture: str, block: str | None, match: str | None, output: TableOutput) -> int:
     """Every counter that rocprofv3 of ROCm 7.0 knows on an architecture.
@@ -52,8 +53,10 @@ def list_counters(architecture: str, block: str | None, match: str | None, outpu
 
     catalog = load_catalog(architecture)
     selected = _selected(catalog, block, match)
-    emit_table(_counters_table(catalog, selected), output)
-    return 0
+    findings = [] if match is None or selected else [_nothing_matched(catalog, match)]
+    emit_table(_counters_table(catalog, selected), output, findings=findings)
+    emit_findings(findings)
+    return exit_code_of(findings)
 
 
 @command.command("pack")
@@ -97,6 +100,16 @@ def _selected(catalog: Catalog, block: str | None, match: str | None) -> list[Co
         for counter in catalog.counters.values()
         if pattern.search(counter.name) and (block is None or block in {slot.block for slot in counter.slots or ()})
     ]
+
+
+def _nothing_matched(catalog: Catalog, match: str) -> Finding:
+    return Finding(
+        rule="no-counter-matched",
+        severity=Severity.WARNING,
+        where=catalog.architecture,
+        message=f"none of the names asked for has a match of the regex {match!r}, which is case-sensitive",
+        advice="run it without --match to see the names, or begin it with (?i)",
+    )
 
 
 def _counters_table(catalog: Catalog, counters: Iterable[Counter]) -> Table:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from rocktools.cli.options import paths_argument, table_options
+from rocktools.cli.options import columns_option, match_option, paths_argument, table_options
 from rocktools.cli.output import TableFormat, TableOutput, emit_findings, emit_table, exit_code_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _SHOWN = (
     "dispatch_id",
@@ -33,10 +38,22 @@ _SHOWN_COUNTED = (
     "vgpr_count",
 )
 
+# What a narrow terminal may lose, the most important first.
+_OPTIONAL = (
+    "device",
+    "stream_id",
+    "grid_workitems",
+    "range",
+    "workgroup_workitems",
+    "queue_id",
+    "vgpr_count",
+    "lds_bytes",
+)
+
 
 @click.command("dispatches")
 @paths_argument
-@click.option("--match", metavar="REGEX", help="Only kernels whose clean name has a match of this Python regex.")
+@match_option("kernels whose clean name has")
 @click.option("--device", metavar="LABEL", help="Only this device, as `rocktools info` labels it (host0:gpu3).")
 @click.option(
     "--sort",
@@ -46,9 +63,16 @@ _SHOWN_COUNTED = (
     help="Order of the rows: by start, or the longest first.",
 )
 @click.option("--counted", is_flag=True, help="The dispatches of counter passes instead of those of traces.")
+@columns_option
 @table_options(top_count=20)
 def command(
-    paths: tuple[str, ...], match: str | None, device: str | None, sort: str, counted: bool, output: TableOutput
+    paths: tuple[str, ...],
+    match: str | None,
+    device: str | None,
+    sort: str,
+    counted: bool,
+    columns: tuple[str, ...] | None,
+    output: TableOutput,
 ) -> int:
     """Every kernel execution, one row each, in the order of their start.
 
@@ -61,6 +85,7 @@ def command(
     from rocktools.evidence import Evidence
     from rocktools.render.table import table_from_spec
     from rocktools.timeline import dispatch_list
+    from rocktools.timeline.kernel_stats import nothing_matched
     from rocktools.units import count_noun
     from rocktools.workspace.workspace import Workspace
 
@@ -68,25 +93,39 @@ def command(
         raise UsageError(
             "counted-durations", "durations in a counter pass mean nothing; its dispatches cannot be sorted by them"
         )
+    spec = dispatch_list.COUNTED_DISPATCH_LIST if counted else dispatch_list.DISPATCH_LIST
+    chosen = None if columns is None else spec.select(columns)
     with Workspace.open(paths) as workspace:
         if counted:
-            rows, spec = workspace.require_counted_dispatches(), dispatch_list.COUNTED_DISPATCH_LIST
+            rows = workspace.require_counted_dispatches()
             listed = dispatch_list.list_counted_dispatches(rows, workspace.agents())
         else:
-            rows, spec = workspace.require_dispatches(), dispatch_list.DISPATCH_LIST
+            rows = workspace.require_dispatches()
             listed = dispatch_list.list_dispatches(rows, workspace.agents())
-        listed = dispatch_list.select_dispatches(listed, match=match, device=device)
+        listed = dispatch_list.select_dispatches(listed, match=match)
+        findings = [*workspace.findings]
+        if match is not None and listed.empty:
+            findings += nothing_matched(rows, match)
+        listed = dispatch_list.select_dispatches(listed, device=device)
         if sort == "duration":
             listed = listed.sort_values(["duration_ns", "dispatch_id"], ascending=[False, True], kind="stable")
-        if output.table_format is TableFormat.TABLE:
-            shown = _SHOWN_COUNTED if counted else _SHOWN
-            listed = listed[[name for name in shown if listed.empty or listed[name].notna().any()]]
+        names = chosen or (_for_people(listed) if output.table_format is TableFormat.TABLE else spec.names)
         kind = "counter passes" if counted else "traces"
         title = f"dispatches: {count_noun(len(rows), 'dispatch')} in {kind}, {len(listed):,} selected"
         table = table_from_spec(
-            listed, spec, evidence=Evidence.MEASURED, title=title, is_simulated=workspace.is_simulated
+            listed[list(names)],
+            spec,
+            evidence=Evidence.MEASURED,
+            title=title,
+            is_simulated=workspace.is_simulated,
+            optional_columns=() if chosen else _OPTIONAL,
         )
-        emit_table(table, output)
-        findings = workspace.findings
+        emit_table(table, output, findings=findings)
     emit_findings(findings)
     return exit_code_of(findings)
+
+
+def _for_people(listed: pd.DataFrame) -> list[str]:
+    """The columns that say something about these rows."""
+    shown = _SHOWN if "duration_ns" in listed else _SHOWN_COUNTED
+    return [name for name in shown if listed.empty or listed[name].notna().any()]

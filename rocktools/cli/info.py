@@ -24,6 +24,14 @@ _SHOWN = {
     "counters": ("run", "process", "counter", "rows_count"),
 }
 
+# What a narrow terminal may lose, the most important first.
+_OPTIONAL = {
+    "processes": ("content", "rank", "run", "pid", "host", "command", "tool", "schema_version"),
+    "devices": ("dispatches_count", "arch", "product", "cu_count", "processes_count", "xcc_count"),
+    "contents": ("span_ns", "start_ns"),
+    "counters": (),
+}
+
 
 @click.command("info")
 @paths_argument
@@ -73,7 +81,14 @@ def _table(inventory: Inventory, name: str, output: TableOutput) -> Table:
         shown = [column for column in _SHOWN[name] if name == "processes" or varies.get(column, True)]
         frame = _in_reading_order(frame, inventory)
         frame = frame[[column for column in shown if frame.empty or bool(frame[column].notna().any())]]
-    return table_from_spec(frame, spec, evidence=Evidence.MEASURED, title=name, is_simulated=inventory.is_simulated)
+    return table_from_spec(
+        frame,
+        spec,
+        evidence=Evidence.MEASURED,
+        title=name,
+        is_simulated=inventory.is_simulated,
+        optional_columns=_OPTIONAL[name],
+    )
 
 
 def _in_reading_order(frame: pd.DataFrame, inventory: Inventory) -> pd.DataFrame:

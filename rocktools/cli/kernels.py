@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from rocktools.cli.options import paths_argument, table_options
+from rocktools.cli.options import columns_option, match_option, paths_argument, table_options
 from rocktools.cli.output import TableFormat, TableOutput, emit_findings, emit_table, exit_code_of
+
+if TYPE_CHECKING:
+    from rocktools.timeline.kernel_stats import KernelStats
 
 # The table for people leaves these out where each row may hold several variants; --by shape and the other formats have
 # them.
@@ -19,6 +24,24 @@ _OF_ONE_VARIANT = {
     "sgpr_count",
 }
 _OF_DEVICES = {"devices_count", "critical_device"}
+# What a narrow terminal may lose, the most important first. What the rows are split by comes before their times.
+_OPTIONAL = (
+    "grid_workitems",
+    "mean_ns",
+    "workgroup_workitems",
+    "lds_bytes",
+    "vgpr_count",
+    "median_ns",
+    "union_ns",
+    "max_ns",
+    "min_ns",
+    "variants_count",
+    "devices_count",
+    "critical_device",
+    "scratch_bytes",
+    "agpr_count",
+    "sgpr_count",
+)
 
 
 @click.command("kernels")
@@ -30,40 +53,65 @@ _OF_DEVICES = {"devices_count", "critical_device"}
     show_default=True,
     help="Split the rows of a kernel by device, by device and stream, or by grid, workgroup, LDS and registers.",
 )
-@click.option("--match", metavar="REGEX", help="Only kernels whose clean name has a match of this Python regex.")
+@match_option("kernels whose clean name has")
+@columns_option
 @table_options(top_count=20)
-def command(paths: tuple[str, ...], by: str, match: str | None, output: TableOutput) -> int:
+def command(
+    paths: tuple[str, ...], by: str, match: str | None, columns: tuple[str, ...] | None, output: TableOutput
+) -> int:
     """Which kernels took the time.
 
     One row per kernel, the largest total first: dispatches, summed and union time, mean, median, shortest and longest
     dispatch, share of all kernel time, launch geometry and registers. Times of counter passes are left out: those runs
-    are serialised.
+    are serialised. A table that is too wide for the terminal names the columns that it leaves out.
 
     PATHS are rocpd databases (*_results.db), folders, patterns, .rpdb folders or run directories.
     """
     from rocktools.render.table import table_from_spec
-    from rocktools.timeline.kernel_stats import DISPATCH_COLUMNS, By, kernel_stats
-    from rocktools.units import count_noun, format_duration
+    from rocktools.timeline.kernel_stats import DISPATCH_COLUMNS, KERNEL_STATS, By, kernel_stats
     from rocktools.workspace.workspace import Workspace
 
+    chosen = None if columns is None else KERNEL_STATS[By(by)].select(columns)
     with Workspace.open(paths) as workspace:
         dispatches = workspace.require_dispatches(DISPATCH_COLUMNS)
         stats = kernel_stats(dispatches, workspace.agents(), by=By(by), match=match)
-        frame = stats.frame
-        if output.table_format is TableFormat.TABLE:
-            hidden = set() if stats.by is By.SHAPE else _OF_ONE_VARIANT
-            if "devices_count" in frame and not (frame["devices_count"] > 1).any():
-                hidden = hidden | _OF_DEVICES
-            frame = frame[[name for name in frame.columns if name not in hidden]]
-        title = (
-            f"kernels: {count_noun(stats.dispatches_count, 'dispatch')}, {format_duration(stats.total_ns)} in all; "
-            f"{stats.critical_device} is busy longest: {format_duration(stats.union_ns)} "
-            f"of {format_duration(stats.window_ns)}"
-        )
+        names = chosen or (_for_people(stats) if output.table_format is TableFormat.TABLE else stats.spec.names)
         table = table_from_spec(
-            frame, stats.spec, evidence=stats.evidence, title=title, is_simulated=workspace.is_simulated
+            stats.frame[list(names)],
+            stats.spec,
+            evidence=stats.evidence,
+            title=_title(stats, match),
+            is_simulated=workspace.is_simulated,
+            optional_columns=() if chosen else _OPTIONAL,
         )
-        emit_table(table, output)
         findings = [*workspace.findings, *stats.findings]
+        emit_table(table, output, findings=findings)
     emit_findings(findings)
     return exit_code_of(findings)
+
+
+def _for_people(stats: KernelStats) -> list[str]:
+    """The columns that say something about these rows."""
+    from rocktools.timeline.kernel_stats import By
+
+    hidden = set() if stats.by is By.SHAPE else _OF_ONE_VARIANT
+    if "devices_count" in stats.frame and not (stats.frame["devices_count"] > 1).any():
+        hidden = hidden | _OF_DEVICES
+    return [name for name in stats.spec.names if name not in hidden]
+
+
+def _title(stats: KernelStats, match: str | None) -> str:
+    from rocktools.units import count_noun, format_count, format_duration
+
+    total = format_duration(stats.total_ns)
+    if match is None:
+        rows = f"{count_noun(stats.dispatches_count, 'dispatch')}, {total} in all"
+    else:
+        rows = (
+            f"{format_count(stats.matched_count)} of {count_noun(stats.dispatches_count, 'dispatch')} match {match!r}, "
+            f"{format_duration(stats.matched_ns)} of {total}"
+        )
+    return (
+        f"kernels: {rows}; {stats.critical_device} is busy longest: {format_duration(stats.union_ns)} "
+        f"of {format_duration(stats.window_ns)}"
+    )

@@ -38,6 +38,15 @@ _EPILOG = (
 )
 
 
+# How click calls its types, and what whoever typed the value would call them.
+_PLAIN_WORDS = {
+    "is not a valid integer range.": "is not a whole number.",
+    "is not a valid integer.": "is not a whole number.",
+    "is not a valid float range.": "is not a number.",
+    "is not a valid float.": "is not a number.",
+}
+
+
 @dataclass(slots=True)
 class _Session:
     """What the group's options say to whoever renders an error."""
@@ -153,7 +162,8 @@ def _failed(session: _Session, message: str, exit_code: int) -> int:
     with suppress(BrokenPipeError):
         click.echo(message, err=True)
     try:
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except OSError:
         _drop_output()
     return exit_code
@@ -163,7 +173,10 @@ def _click_message(error: click.ClickException) -> str:
     """click's own complaints in our shape."""
     if type(error).__name__ == "NoArgsIsHelpError":  # new in click 8.2; its message is the help itself
         return error.format_message()
-    message = f"rocktools: error: {error.format_message()}"
+    text = error.format_message()
+    for words, plain in _PLAIN_WORDS.items():
+        text = text.replace(words, plain)
+    message = f"rocktools: error: {text}"
     context = error.ctx if isinstance(error, click.UsageError) else None
     return message if context is None else f"{message}\n  try: {context.command_path} --help"
 
@@ -171,7 +184,7 @@ def _click_message(error: click.ClickException) -> str:
 def _drop_output() -> None:
     """Nobody takes it: what is still buffered must not raise again when the interpreter ends."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.stdout, sys.stderr):
+    for stream in filter(None, (sys.stdout, sys.stderr)):
         with suppress(OSError, ValueError):
             os.dup2(nowhere, stream.fileno())
     os.close(nowhere)

@@ -14,18 +14,24 @@ from typing import Any
 
 import click
 
-from rocktools.cli.output import TableFormat, TableOutput, require_new_path
+from rocktools.cli.output import TableFormat, TableOutput, require_new_path, require_stdout
 from rocktools.errors import UsageError
 
 _Function = Callable[..., Any]
-_FORMATS_BY_SUFFIX = {f".{name.value}": name for name in TableFormat if name is not TableFormat.TABLE}
+_FORMATS_BY_SUFFIX = {
+    "": TableFormat.TABLE,
+    ".txt": TableFormat.TABLE,
+    ".csv": TableFormat.CSV,
+    ".json": TableFormat.JSON,
+    ".parquet": TableFormat.PARQUET,
+}
 
 
 def table_options(*, top_count: int | None = None) -> Callable[[_Function], _Function]:
     """Adds `--format`, `-o/--output` and, with `top_count`, `--top`; the function gets them as `output: TableOutput`.
 
     Args:
-        top_count: rows of a table for people unless `--top` says otherwise; other formats get all rows then.
+        top_count: rows of a table on standard output unless `--top` says otherwise; files and other formats get all.
     """
 
     def decorate(function: _Function) -> _Function:
@@ -35,7 +41,8 @@ def table_options(*, top_count: int | None = None) -> Callable[[_Function], _Fun
         ) -> Any:
             table_format = _chosen_format(format_name, output_path)
             if top is None:
-                top = top_count if top_count is not None and table_format is TableFormat.TABLE else 0
+                is_shown = table_format is TableFormat.TABLE and output_path is None
+                top = top_count if top_count is not None and is_shown else 0
             output = TableOutput(table_format=table_format, path=output_path, top_count=top)
             _require_writable(output)
             return function(*args, output=output, **options)
@@ -49,6 +56,31 @@ def table_options(*, top_count: int | None = None) -> Callable[[_Function], _Fun
 
 
 paths_argument = click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=str)
+
+
+def _split_columns(_context: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
+    return tuple(name.strip() for name in value.split(",")) if value else None
+
+
+columns_option = click.option(
+    "--columns",
+    metavar="A,B,...",
+    callback=_split_columns,
+    help="Only these columns, beside those of the key.",
+)
+
+
+def match_option(what: str) -> Callable[[_Function], _Function]:
+    """Adds `--match`.
+
+    Args:
+        what: the rows whose name is searched: "kernels whose clean name has".
+    """
+    return click.option(
+        "--match",
+        metavar="REGEX",
+        help=f"Only {what} a match of this Python regex; case-sensitive, unless it begins with (?i).",
+    )
 
 
 def _stdout_is_dash(_context: click.Context, _parameter: click.Parameter, value: Path | None) -> Path | None:
@@ -69,7 +101,7 @@ _format_option = click.option(
     "--format",
     "format_name",
     type=click.Choice([name.value for name in TableFormat]),
-    help="What the table is written as.  [default: by the suffix of --output, else table]",
+    help="What the table is written as.  [default: by --output's suffix (.txt .csv .json .parquet), else table]",
 )
 
 
@@ -78,7 +110,7 @@ def _top_option(top_count: int) -> Callable[[_Function], _Function]:
         "--top",
         metavar="N",
         type=click.IntRange(min=0),
-        help=f"Rows to show; 0: all.  [default: {top_count} in a table, all in other formats]",
+        help=f"Rows to show; 0: all.  [default: {top_count} in a table on standard output, else all]",
     )
 
 
@@ -86,7 +118,15 @@ def _chosen_format(format_name: str | None, output_path: Path | None) -> TableFo
     if format_name is not None:
         return TableFormat(format_name)
     suffix = output_path.suffix.lower() if output_path is not None else ""
-    return _FORMATS_BY_SUFFIX.get(suffix, TableFormat.TABLE)
+    if suffix not in _FORMATS_BY_SUFFIX:
+        known = ", ".join(filter(None, _FORMATS_BY_SUFFIX))
+        raise UsageError(
+            "unknown-suffix",
+            f"the suffix {suffix!r} names no format; known are {known}, and no suffix is a text table",
+            where=str(output_path),
+            hint=f"another name, or --format {'|'.join(name.value for name in TableFormat)}",
+        )
+    return _FORMATS_BY_SUFFIX[suffix]
 
 
 def _require_writable(output: TableOutput) -> None:
@@ -94,10 +134,13 @@ def _require_writable(output: TableOutput) -> None:
 
     Raises:
         UsageError: the file is there already or cannot be made, or Parquet would go to a terminal.
+        RocktoolsError: standard output is closed.
     """
     if output.path is not None:
         require_new_path(output.path)
-    elif output.table_format is TableFormat.PARQUET and _is_terminal():
+        return
+    require_stdout()
+    if output.table_format is TableFormat.PARQUET and _is_terminal():
         raise UsageError(
             "binary-to-terminal", "Parquet is binary and standard output is a terminal", hint="-o FILE.parquet"
         )

@@ -10,7 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TextIO
@@ -19,6 +19,7 @@ import click
 
 from rocktools.errors import EXIT_FAILURE, EXIT_GOOD, RocktoolsError, UsageError
 from rocktools.findings import Finding, Severity, has_fault, sort_findings
+from rocktools.units import count_noun
 
 if TYPE_CHECKING:
     from rocktools.render.table import Table
@@ -54,8 +55,11 @@ class TableOutput:
     top_count: int = 0
 
 
-def emit_table(table: Table, output: TableOutput) -> None:
+def emit_table(table: Table, output: TableOutput, *, findings: Iterable[Finding] | None = None) -> None:
     """Write the table in the chosen format to the chosen place.
+
+    Args:
+        findings: of the command, for the formats that have a place for them; None: it looks for none.
 
     Raises:
         UsageError: the file is there by now, or cannot be made.
@@ -65,9 +69,12 @@ def emit_table(table: Table, output: TableOutput) -> None:
     from rocktools.render.table import top_rows
 
     table = top_rows(table, output.top_count)
+    if findings is not None:
+        table = replace(table, findings=tuple(sort_findings(findings)))
     with _opened(output) as stream:
         _write_table(table, output, stream)
     _say_what_was_cut(table, output)
+    _say_what_was_written(output, count_noun(len(table.frame), "row"))
 
 
 def emit_tables(tables: Sequence[Table], output: TableOutput, *, schema: str, head: Mapping[str, object]) -> None:
@@ -90,7 +97,11 @@ def emit_tables(tables: Sequence[Table], output: TableOutput, *, schema: str, he
         if output.table_format is TableFormat.JSON:
             write_json_tables(tables, text_stream, schema=schema, head=head)
         else:
-            text_stream.write("\n".join(render_text(table, width=_width_cells(output)) for table in tables))
+            width, is_whole = _width_cells(output), not _is_for_a_screen(output)
+            texts = [render_text(table, width=width, is_whole=is_whole, other_format="json") for table in tables]
+            text_stream.write("\n".join(texts))
+    rows_count = sum(len(table.frame) for table in tables)
+    _say_what_was_written(output, f"{count_noun(len(tables), 'table')}, {count_noun(rows_count, 'row')}")
 
 
 @contextmanager
@@ -218,6 +229,7 @@ def require_stdout() -> None:
 @contextmanager
 def _buffered_stdout() -> Iterator[BinaryIO]:
     """Standard output for bytes. With PYTHONUNBUFFERED it is a raw file, whose writes may end halfway, in silence."""
+    require_stdout()
     raw = sys.stdout.buffer
     if not isinstance(raw, io.RawIOBase):
         yield raw
@@ -252,7 +264,8 @@ def _write_table(table: Table, output: TableOutput, stream: BinaryIO) -> None:
         elif output.table_format is TableFormat.JSON:
             write_json(table, text_stream)
         else:
-            text_stream.write(render_text(table, width=_width_cells(output)))
+            is_whole = not _is_for_a_screen(output)
+            text_stream.write(render_text(table, width=_width_cells(output), is_whole=is_whole))
 
 
 def _width_cells(output: TableOutput) -> int:
@@ -260,6 +273,16 @@ def _width_cells(output: TableOutput) -> int:
     if output.path is not None and "COLUMNS" not in os.environ:
         return _WIDTH_CELLS
     return shutil.get_terminal_size((_WIDTH_CELLS, 0)).columns
+
+
+def _is_for_a_screen(output: TableOutput) -> bool:
+    """Whether somebody looks at it in the width that we know of, and can ask again for what did not fit."""
+    return output.path is None and ("COLUMNS" in os.environ or sys.stdout.isatty())
+
+
+def _say_what_was_written(output: TableOutput, what: str) -> None:
+    if output.path is not None:
+        click.echo(f"wrote {output.path}: {what}", err=True)
 
 
 def _say_what_was_cut(table: Table, output: TableOutput) -> None:

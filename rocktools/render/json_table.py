@@ -3,6 +3,8 @@
 Integers are exact, floats are the shortest text that reads back equal, missing is null. An infinite float is written as
 1e999: JSON has no infinity, every reader of doubles turns that into one, and null would mean missing.
 
+`findings` is there where the command looked for any.
+
 History: 1 is the first.
 """
 
@@ -45,6 +47,8 @@ def write_json(table: Table, stream: TextIO) -> None:
         "cut_rows_count": table.cut_rows_count,
         "notes": list(table.notes),
     }
+    if table.findings is not None:
+        head["findings"] = [finding.as_dict() for finding in table.findings]
     stream.write(json.dumps(head, ensure_ascii=False, indent=1).removesuffix("\n}"))
     stream.write(',\n "rows": [')
     # One template for all rows: a dictionary per row, encoded by json, takes three times as long.

@@ -35,6 +35,8 @@ def write_parquet(table: Table, stream: BinaryIO) -> None:
         "cut_rows_count": table.cut_rows_count,
         "notes": list(table.notes),
     }
+    if table.findings is not None:
+        head["findings"] = [finding.as_dict() for finding in table.findings]
     metadata = {**(rows.schema.metadata or {}), "rocktools.table": json.dumps(head)}
     parquet.write_table(rows.cast(schema).replace_schema_metadata(metadata), stream)
 

@@ -14,6 +14,7 @@ import pandas as pd
 
 from rocktools.errors import ContractError
 from rocktools.evidence import Evidence, weakest
+from rocktools.findings import Finding
 from rocktools.frames import FrameSpec
 from rocktools.render.values import is_number_dtype
 from rocktools.units import unit_of
@@ -86,6 +87,8 @@ class Table:
         is_simulated: whether any of it was made without hardware.
         cut_rows_count: rows that were left out at the end.
         notes: sentences that belong to the table.
+        optional_columns: names of columns that the text may leave out where it is too wide, the most important first.
+        findings: doubts about what the rows come from; None: nobody looked for any.
     """
 
     name: str
@@ -95,6 +98,8 @@ class Table:
     is_simulated: bool
     cut_rows_count: int = 0
     notes: tuple[str, ...] = ()
+    optional_columns: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] | None = None
 
     def __post_init__(self) -> None:
         declared = [column.name for column in self.columns]
@@ -132,12 +137,14 @@ def table_from_spec(
     title: str,
     is_simulated: bool,
     notes: Sequence[str] = (),
+    optional_columns: Sequence[str] = (),
 ) -> Table:
     """The table of a frame that keeps the contract of `spec`, with all or some of its columns.
 
     Args:
         evidence: of all columns, or of each by name.
         title: one line for people.
+        optional_columns: what the text may leave out, the most important first; names that the frame lacks do no harm.
 
     Raises:
         UsageError: the frame has a column that the spec has not.
@@ -154,6 +161,7 @@ def table_from_spec(
         frame=frame,
         is_simulated=is_simulated,
         notes=tuple(notes),
+        optional_columns=tuple(optional_columns),
     )
 
 

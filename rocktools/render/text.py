@@ -1,14 +1,15 @@
 """A table as plain text for people: aligned, scaled, cut with a count of what was cut. No colours, no control codes.
 
 Drawn here and not by rich's Table, which takes some 85 µs per cell (half a minute for a trace of 20,000 dispatches) and
-wraps numbers or drops columns when the terminal is narrow; of rich we need only how wide a character is.
+wraps numbers or silently drops columns when the terminal is narrow; of rich we need only how wide a character is.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -23,6 +24,9 @@ SIMULATED = "SIMULATED: no hardware produced these numbers"
 
 _GAP = "  "
 _SHORTEST_NAME_CELLS = 24  # below this, kernel names of one family look alike
+# Of what is left of a name, the part that stands before the ellipsis. Names of one family differ in other places: HLO
+# fusions at the end, GEMMs in the middle of the beginning, collectives before a long list of arguments.
+_HEAD_SHARES = (0.5, 0.75, 0.25, 1.0, 0.0)
 _SCALED = (ColumnKind.DURATION, ColumnKind.BYTES, ColumnKind.QUANTITY, ColumnKind.RATIO)
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))} | {
     ord("\t"): "\\t",
@@ -33,23 +37,30 @@ _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0
 }
 
 
-def render_text(table: Table, *, width: int) -> str:
+def render_text(table: Table, *, width: int, is_whole: bool = False, other_format: str = "csv") -> str:
     """The table in lines of at most `width` cells where that is possible.
 
-    Only columns of kind `name` are shortened, in the middle. If that is not enough the lines are longer than `width`:
-    nothing is dropped, wrapped or cut instead.
+    First columns of kind `name` are shortened, as far as values that differ still do; then `table.optional_columns` are
+    left out, and named below. If that is not enough the lines are longer than `width`: nothing is wrapped or cut.
+
+    Args:
+        is_whole: whether to leave no column out.
+        other_format: the format in which readers find the columns that are left out.
     """
     headers = _headers(table.columns)
     described = zip(table.columns, headers, strict=True)
-    blocks = [_block(table.frame[column.name], column, header) for column, header in described]
-    blocks = _fit(blocks, width)
+    blocks = {column.name: _block(table.frame[column.name], column, header) for column, header in described}
+    blocks = _fit(blocks, width, () if is_whole else table.optional_columns)
     lines = [_printable(table.title)]
     if table.is_simulated:
         lines.insert(0, SIMULATED)
-    lines += ["", *_joined([block.lines() for block in blocks])]
+    lines += ["", *_joined([block.lines() for block in blocks.values()])]
     if table.frame.empty:
         lines.append("no rows")
-    lines += ["", *_footer(table)]
+    lines += ["", *_footer(table, shown=[column for column in table.columns if column.name in blocks])]
+    hidden = [column.name for column in table.columns if column.name not in blocks]
+    if hidden:
+        lines.append(f"hidden for width {width}: {', '.join(hidden)}; --format {other_format} has all")
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
@@ -67,8 +78,19 @@ class _Block:
         return max(map(_cells_count, (self.header, *self.cells)))
 
     def shortened(self, width: int) -> _Block:
-        cells = [shorten_middle(cell, width) for cell in self.cells]
+        cells = shorten_distinct(self.cells, width) or self.cells
         return _Block(header=self.header, cells=cells, is_right=self.is_right, is_name=self.is_name)
+
+    def least_width(self) -> int:
+        """The width below which names would be too short, or two that differ would look alike."""
+        width = self.width
+        least = max(_SHORTEST_NAME_CELLS, _cells_count(self.header))
+        if not self.is_name or width <= least:
+            return width
+        # A wider text never loses what told two apart, so one width parts those that do from those that do not.
+        return least + bisect_left(
+            range(least, width), True, key=lambda tried: shorten_distinct(self.cells, tried) is not None
+        )
 
     def lines(self) -> list[str]:
         """Header, rule and cells, all of one width."""
@@ -80,17 +102,31 @@ class _Block:
         return padded
 
 
-def shorten_middle(text: str, width: int) -> str:
-    """`text` in at most `width` cells, the middle replaced by an ellipsis where it is longer."""
+def shorten_middle(text: str, width: int, *, head_share: float = 0.5) -> str:
+    """`text` in at most `width` cells, the middle replaced by an ellipsis where it is longer.
+
+    Args:
+        head_share: how much of what is left stands before the ellipsis; 1: all, 0: nothing.
+    """
     if _cells_count(text) <= width:
         return text
     room = width - 1
-    head = _prefix(text, (room + 1) // 2)
-    tail = text[-(room // 2) :] if room > 1 else ""
+    head_room = math.ceil(room * head_share)
+    head = _prefix(text, head_room)
+    tail = text[-(room - head_room) :] if room > head_room else ""
     # Counted together: some characters change the width of the one before them.
     while tail and _cells_count(head + ELLIPSIS + tail) > width:
         tail = tail[1:]
     return head + ELLIPSIS + tail
+
+
+def shorten_distinct(texts: Sequence[str], width: int) -> list[str] | None:
+    """The texts in at most `width` cells, cut in the same place; None where two that differ would look alike."""
+    for head_share in _HEAD_SHARES:
+        short = {text: shorten_middle(text, width, head_share=head_share) for text in dict.fromkeys(texts)}
+        if len(set(short.values())) == len(short):
+            return [short[text] for text in texts]
+    return None
 
 
 def _prefix(text: str, width: int) -> str:
@@ -177,32 +213,46 @@ def _format_number(value: int | float) -> str:
     return f"{value:.6g}"
 
 
-def _fit(blocks: Sequence[_Block], width: int) -> list[_Block]:
-    """The blocks, name columns shortened, the widest first, until a line has at most `width` cells or none can give."""
-    wanted = {index: block.width for index, block in enumerate(blocks)}
-    excess = sum(wanted.values()) + len(_GAP) * (len(blocks) - 1) - width
-    least = {
-        index: max(_SHORTEST_NAME_CELLS, _cells_count(block.header))
-        for index, block in enumerate(blocks)
-        if block.is_name
-    }
+def _fit(blocks: Mapping[str, _Block], width: int, optional: Sequence[str]) -> dict[str, _Block]:
+    """The blocks in lines of at most `width` cells, if they can: names shortened, then optional columns left out."""
+    wanted = {name: block.width for name, block in blocks.items()}
+    if _line_width(wanted.values()) <= width:
+        return dict(blocks)
+    least = {name: block.least_width() for name, block in blocks.items()}
+    shown = _chosen(least, width, optional)
+    excess = _line_width(wanted[name] for name in shown) - width
     for _ in range(excess):
-        givers = [index for index in least if wanted[index] > least[index]]
+        givers = [name for name in shown if wanted[name] > least[name]]
         if not givers:
             break
         wanted[max(givers, key=wanted.__getitem__)] -= 1
-    return [block.shortened(wanted[index]) if block.is_name else block for index, block in enumerate(blocks)]
+    return {name: blocks[name].shortened(wanted[name]) if blocks[name].is_name else blocks[name] for name in shown}
+
+
+def _chosen(least: Mapping[str, int], width: int, optional: Sequence[str]) -> list[str]:
+    """The columns without the least important ones that have no room: no column stays where a better one had to go."""
+    hidden: set[str] = set()
+    for name in reversed(optional):
+        if _line_width(cells for other, cells in least.items() if other not in hidden) <= width:
+            break
+        hidden.add(name)
+    return [name for name in least if name not in hidden]
+
+
+def _line_width(widths: Iterable[int]) -> int:
+    columns = list(widths)
+    return sum(columns) + len(_GAP) * (len(columns) - 1)
 
 
 def _joined(columns: Sequence[Sequence[str]]) -> list[str]:
     return [_GAP.join(cells) for cells in zip(*columns, strict=True)]
 
 
-def _footer(table: Table) -> list[str]:
-    lines = [_evidence_line(table.columns) + (", in a simulation" if table.is_simulated else "")]
+def _footer(table: Table, *, shown: Sequence[TableColumn]) -> list[str]:
+    lines = [_evidence_line(shown) + (", in a simulation" if table.is_simulated else "")]
     if table.cut_rows_count:
-        shown, total = format_count(len(table.frame)), format_count(table.rows_count)
-        lines.append(f"cut: showing {shown} of {total} rows; --top 0 shows all")
+        rows, total = format_count(len(table.frame)), format_count(table.rows_count)
+        lines.append(f"cut: showing {rows} of {total} rows; --top 0 shows all")
     return lines + [f"note: {_printable(note)}" for note in table.notes]
 
 

@@ -8,7 +8,6 @@ is one union. Nothing here knows steps, HLO or counters.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -57,6 +56,8 @@ class KernelStats:
         critical_device: the device that is busy longest; None where there is no dispatch.
         union_ns: time that device was busy, overlaps counted once.
         window_ns: from the first start to the last end on that device.
+        matched_count: dispatches that the rows are made of: all of them, or those that `match` lets through.
+        matched_ns: their durations added up.
         evidence: of every value.
     """
 
@@ -68,6 +69,8 @@ class KernelStats:
     critical_device: str | None
     union_ns: int
     window_ns: int
+    matched_count: int
+    matched_ns: int
     evidence: Evidence = Evidence.MEASURED
 
     @property
@@ -175,7 +178,8 @@ def kernel_stats(
         is_match = np.array([pattern.search(name) is not None for name in names.categories], dtype=np.bool_)
         kept = is_match[names.codes.to_numpy()] if len(is_match) else np.zeros(len(dispatches), dtype=np.bool_)
         chosen, chosen_timed = dispatches.loc[kept, list(DISPATCH_COLUMNS)], timed.only(kept)
-        findings += _nothing_matched(dispatches, kept, pattern)
+        if not bool(kept.any()):
+            findings += nothing_matched(dispatches, pattern.pattern)
     if by is By.STREAM:
         findings += _shared_stream_ids(chosen, chosen_timed)
     device, union_ns, window_ns = _busiest(timed)
@@ -188,6 +192,8 @@ def kernel_stats(
         critical_device=device,
         union_ns=union_ns,
         window_ns=window_ns,
+        matched_count=len(chosen),
+        matched_ns=chosen_timed.total_ns,
     )
 
 
@@ -377,8 +383,9 @@ def _unknown_agents(timed: _Timed) -> list[Finding]:
     ]
 
 
-def _nothing_matched(dispatches: pd.DataFrame, kept: BoolArray, pattern: re.Pattern[str]) -> list[Finding]:
-    if bool(kept.any()) or dispatches.empty:
+def nothing_matched(dispatches: pd.DataFrame, match: str) -> list[Finding]:
+    """What to say where no kernel of `dispatches` has a match; nothing where there is no dispatch."""
+    if dispatches.empty:
         return []
     kernels_count = int(dispatches["kernel_name"].nunique())
     return [
@@ -386,9 +393,10 @@ def _nothing_matched(dispatches: pd.DataFrame, kept: BoolArray, pattern: re.Patt
             rule="no-kernel-matched",
             severity=Severity.WARNING,
             where="DISPATCHES",
-            message=f"none of {kernels_count} kernel names contains {pattern.pattern!r}",
+            message=f"none of {count_noun(kernels_count, 'kernel name')} has a match of the regex {match!r}, which is "
+            "case-sensitive",
             numbers={"kernels_count": kernels_count},
-            advice="run it without --match to see the names",
+            advice="run it without --match to see the names, or begin it with (?i)",
         )
     ]
 

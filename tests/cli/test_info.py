@@ -54,7 +54,7 @@ def test_schema_refuses_a_document_that_lost_something(databases, run: CommandLi
     for change in ({"more": 1}, {"schema": "rocktools.info/2"}, {"tables": document["tables"][1:]}, {"findings": [{}]}):
         with pytest.raises(jsonschema.ValidationError):
             validate({**document, **change})
-    assert SCHEMA["$defs"]["finding"]["properties"]["severity"]["enum"] == [str(each) for each in Severity]
+    assert TABLE_SCHEMA["$defs"]["finding"]["properties"]["severity"]["enum"] == [str(each) for each in Severity]
 
 
 def test_contents_are_those_of_plain_sql(databases, run: CommandLine) -> None:
