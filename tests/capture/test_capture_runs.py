@@ -306,6 +306,8 @@ def test_a_capture_whose_process_was_killed_resumes(tools: Path) -> None:
     verified = [record for record in read_pass_records(Path("run")) if record.is_verified]
     assert [record.name for record in verified] == ["pmc/counters_1", "pmc/counters_2"]
     assert verified[1].attempt == 2
+    # The command that was killed wrote no manifest, and yet is the first one of it.
+    assert read_manifest(Path("run")).argv[1:] == tuple(command[3:])
     assert set(before) <= set(listing(Path("run")))
 
 
