@@ -200,7 +200,7 @@ COUNTER_VALUES = FrameSpec(
     name="COUNTER_VALUES",
     meaning="One row per counter of a counted dispatch, reduced over its hardware instances in all four ways.",
     key=("run", "process", "dispatch_id", "pass", "replay_pass", "counter"),
-    sort=("run", "process", "dispatch_id", "counter"),
+    sort=("run", "process", "dispatch_id", "replay_pass", "counter"),
     columns=(
         *_KEY,
         Column("dispatch_id", "int64", "number of the dispatch within its process"),

@@ -11,7 +11,9 @@ from rocktools.errors import InputError, UsageError
 from rocktools.findings import Finding, Severity
 from rocktools.frames import AGENTS, PROCESSES, Column, FrameSpec, require_frame
 from rocktools.sources.rocpd import contents, health
-from rocktools.workspace.workspace import LoadedProcess, Workspace
+from rocktools.workspace.loading import LoadedProcess
+from rocktools.workspace.replays import ReplayedProcess
+from rocktools.workspace.workspace import Workspace
 
 _KEY = PROCESSES.columns[:2]
 _NO_ROWS = "no row of this kind has an exact time"
@@ -146,7 +148,9 @@ def take_inventory(workspace: Workspace) -> Inventory:
         except InputError as error:
             errors.append(error)
             taken.findings.append(_broken(process, error))
-    if len(errors) == len(workspace.loaded):
+    for replayed in workspace.replayed:
+        _take_replayed(replayed, taken)
+    if errors and len(errors) == len(workspace.loaded) + len(workspace.replayed):
         raise errors[0]
     processes, agents = workspace.processes(), workspace.agents()
     found = [*workspace.findings, *taken.findings]
@@ -180,6 +184,23 @@ def _take(workspace: Workspace, process: LoadedProcess, taken: _Taken) -> None:
     taken.dispatches.update({(run, label, agent): count for agent, count in by_agent.items()})
     taken.counters += [_Rows(run=run, process=label, subject=name, rows_count=count) for name, count in counted.items()]
     taken.findings += findings
+
+
+def _take_replayed(process: ReplayedProcess, taken: _Taken) -> None:
+    """Add what a process has whose kernels were replayed: a dispatch has a row for each pass."""
+    run, label, counted = process.source.run, process.label, process.counted
+    rows = _Rows(run=run, process=label, subject="kernel dispatches", rows_count=len(counted))
+    if len(counted):
+        first_ns, last_ns = int(counted["pass_start_ns"].min()), int(counted["pass_end_ns"].max())
+        rows = replace(rows, first_ns=first_ns, last_ns=last_ns)
+    taken.contents.append(rows)
+    taken.dispatches.update(
+        {(run, label, int(agent)): int(count) for agent, count in counted["agent_id"].value_counts().items()}
+    )
+    stored = process.values.groupby("counter", observed=True)["instances_count"].sum()
+    taken.counters += [
+        _Rows(run=run, process=label, subject=str(name), rows_count=int(count)) for name, count in stored.items()
+    ]
 
 
 def _broken(process: LoadedProcess, error: InputError) -> Finding:

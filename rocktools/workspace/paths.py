@@ -1,4 +1,4 @@
-"""What the user named -> the database files to read, each with the labels its rows will carry.
+"""What the user named -> the files to read, each with the labels its rows will carry.
 
 A path may be a file, a folder (searched to the bottom), a pattern (`out/*/*_results.db`), an `.rpdb` folder of AMD's
 rocpd package (its index names the files), or a run directory of ours (not its replays, which are runs of their own).
@@ -12,6 +12,7 @@ from __future__ import annotations
 import glob
 import itertools
 import re
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,9 +21,12 @@ import yaml
 
 from rocktools.errors import InputError, NothingToRead
 from rocktools.rundir import PMC_FOLDER
+from rocktools.sources.relatives import find_relative
 from rocktools.workspace.run_directories import RunDirectories, folders_below
 
 DATABASE_SUFFIXES = (".db", ".rpd", ".sqlite", ".sqlite3")
+# What in-process kernel replay leaves in the run directories of our captures; elsewhere such files may be anything.
+_REPLAY_ENDING = "_results.json"
 _RPDB_SUFFIX = ".rpdb"
 _RPDB_INDEX = "index.yaml"
 _PASS_FOLDER = re.compile(r"pass_\d+")
@@ -38,6 +42,7 @@ class DatabasePath:
         pass_label: label of the counter pass, should it turn out to be one.
         is_named: the user named this very file, so that it is read in any case, and a fault in it is no remark.
         is_unverified: a run directory holds it, and no record there says that its rows were verified.
+        is_replay: it is no database, but JSON of in-process kernel replay.
     """
 
     path: Path
@@ -45,6 +50,7 @@ class DatabasePath:
     pass_label: str
     is_named: bool
     is_unverified: bool = False
+    is_replay: bool = False
 
 
 def find_databases(arguments: Sequence[str | Path]) -> tuple[DatabasePath, ...]:
@@ -74,6 +80,7 @@ def find_databases(arguments: Sequence[str | Path]) -> tuple[DatabasePath, ...]:
                 pass_label=_pass_label(path, root),
                 is_named=is_named,
                 is_unverified=run is not None and run.verified is not None and resolved not in run.verified,
+                is_replay=run is not None and run.verified is not None and path.name.endswith(_REPLAY_ENDING),
             )
     return tuple(found.values())
 
@@ -93,14 +100,9 @@ def _expand(text: str, directories: RunDirectories) -> list[tuple[Path, Path, bo
 def _find_named(text: str, directories: RunDirectories) -> list[tuple[Path, Path, bool]]:
     path = Path(text)
     if path.is_dir():
-        files = [file for file in _find_in_folder(path) if not directories.is_in_replays(file, path)]
+        files = [file for file in _find_in_folder(path) if _is_wanted(file, path, directories)]
         if not files:
-            raise NothingToRead(
-                "no-databases",
-                "there is no database (*.db) in this folder or below it",
-                where=text,
-                hint="rocprofv3 writes one <pid>_results.db for each process, when that process exits",
-            )
+            raise _no_databases(path, text)
         return [(file, path.resolve(), False) for file in files]
     if path.exists():
         return [(path, path, True)]
@@ -115,15 +117,32 @@ def _find_named(text: str, directories: RunDirectories) -> list[tuple[Path, Path
     raise InputError("no-such-file", "there is no such file or folder", where=text)
 
 
+def _no_databases(folder: Path, text: str) -> NothingToRead:
+    what = "there is no database (*.db) in this folder or below it"
+    hint = "rocprofv3 writes one <pid>_results.db for each process, when that process exits"
+    if found := find_relative(folder):
+        path, relative = found
+        what, hint = f"{what}; there is {path.relative_to(folder)}: {relative.what}", relative.hint
+    return NothingToRead("no-databases", what, where=text, hint=hint)
+
+
 def _expand_match(path: Path, fixed: Path, directories: RunDirectories) -> list[tuple[Path, Path, bool]]:
-    if path.is_dir():
-        files, root = _find_in_folder(path), path.resolve()
-    else:
-        run = directories.find(path)
-        # A pattern such as run/** also fits what a capture writes beside its databases.
-        is_file_of_capture = run is not None and run.verified is not None and path.suffix not in DATABASE_SUFFIXES
-        files, root = [] if is_file_of_capture else [path], fixed
-    return [(file, root, False) for file in files if not directories.is_in_replays(file, fixed)]
+    files, root = (_find_in_folder(path), path.resolve()) if path.is_dir() else ([path], fixed)
+    return [(file, root, False) for file in files if _is_wanted(file, fixed, directories)]
+
+
+def _is_wanted(file: Path, named: Path, directories: RunDirectories) -> bool:
+    """Whether a file that was found is one to read, or to be told about; not what a capture writes beside those."""
+    if directories.is_in_replays(file, named):
+        return False
+    run = directories.find(file)
+    is_json = file.name.endswith(_REPLAY_ENDING)
+    if run is None or run.verified is None:
+        return not is_json
+    if is_json:
+        return folders_below(run.root, file)[:1] == (PMC_FOLDER,)
+    # The databases of kernel replay add its passes up, so its JSON is read instead.
+    return file.suffix in DATABASE_SUFFIXES and not run.is_in_replay_pass(file)
 
 
 def _fixed_folder(pattern: str) -> Path:
@@ -135,7 +154,7 @@ def _find_in_folder(folder: Path) -> list[Path]:
     if folder.suffix == _RPDB_SUFFIX:
         return _read_rpdb(folder)
     try:
-        files = [file for file in folder.rglob("*") if file.suffix in DATABASE_SUFFIXES and file.is_file()]
+        files = [file for file in folder.rglob("*") if _is_named_like_a_source(file) and file.is_file()]
     except OSError as error:
         raise InputError(
             "unreadable-folder",
@@ -143,6 +162,10 @@ def _find_in_folder(folder: Path) -> list[Path]:
             where=str(error.filename or folder),
         ) from error
     return sorted(files, key=_natural_key)
+
+
+def _is_named_like_a_source(file: Path) -> bool:
+    return file.suffix in DATABASE_SUFFIXES or file.name.endswith(_REPLAY_ENDING)
 
 
 def _read_rpdb(folder: Path) -> list[Path]:
@@ -163,7 +186,7 @@ def _read_rpdb(folder: Path) -> list[Path]:
             "rpdb-index",
             "the index does not list files as rocprofiler-sdk: rocpd: files",
             where=str(index),
-            hint=f"name the databases themselves: {folder}/*.db",
+            hint=f"name the databases themselves: {shlex.quote(str(folder))}/*.db",
         ) from error
     # An index with whole paths is still of use when the folder was copied to another machine.
     files = [file if file.is_file() else folder / file.name for file in files]

@@ -9,41 +9,24 @@ A file that the user named and that cannot be read is an error when it is the on
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
 import pandas as pd
 
 from rocktools import frames
-from rocktools.errors import InputError, NothingToRead, RocktoolsError, UnknownFormat, UsageError
-from rocktools.findings import Finding, Severity
+from rocktools.errors import InputError, NothingToRead, UsageError
+from rocktools.findings import Finding
 from rocktools.frames import FrameSpec
-from rocktools.sources.rocpd import contents, counters, dispatches, facts, health, host, memory, samples
+from rocktools.sources.rocpd import counters, dispatches, facts, health, host, memory, samples
 from rocktools.sources.rocpd.columns import TableReader
-from rocktools.sources.rocpd.opening import ReadableDatabase, make_readable
 from rocktools.sources.rocpd.parts import Part, assemble_frame
-from rocktools.sources.rocpd.schema import ProcessTables, read_processes
+from rocktools.sources.rocpd.schema import ProcessTables
 from rocktools.units import count_noun
-from rocktools.workspace.paths import DatabasePath, find_databases, unused_label
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadedProcess:
-    """One profiled process in a file.
-
-    Attributes:
-        source: the file and its labels.
-        tables: what the process left in it.
-        database: the file, ready to be read.
-        is_counter_pass: whether its dispatches were serialised by counter collection.
-    """
-
-    source: DatabasePath
-    tables: ProcessTables
-    database: ReadableDatabase
-    is_counter_pass: bool
+from rocktools.workspace.loading import LoadedFiles, LoadedProcess, nothing_readable, nothing_verified, unreadable
+from rocktools.workspace.paths import find_databases
 
 
 class Workspace:
@@ -54,15 +37,14 @@ class Workspace:
 
     def __init__(
         self,
-        processes: Sequence[LoadedProcess],
-        databases: Sequence[ReadableDatabase],
-        findings: Iterable[Finding],
+        files: LoadedFiles,
         *,
         accelerate: bool | None = None,
     ) -> None:
-        self.loaded = tuple(processes)
-        self._databases = tuple(databases)
-        self._findings = list(findings)
+        self.loaded = tuple(files.processes)
+        self.replayed = tuple(files.replayed)
+        self._databases = tuple(files.databases)
+        self._findings = list(files.findings)
         self._accelerate = accelerate
         self._frames: dict[tuple[str, tuple[str, ...]], pd.DataFrame] = {}
 
@@ -81,40 +63,13 @@ class Workspace:
         if not arguments:
             raise UsageError("no-files", "no file, folder or pattern was named")
         sources = find_databases(arguments)
-        databases: list[ReadableDatabase] = []
-        processes: list[LoadedProcess] = []
-        findings: list[Finding] = []
-        errors: list[RocktoolsError] = []
-        seen: dict[str, LoadedProcess] = {}
+        files = LoadedFiles()
         for source in sources:
-            if source.is_unverified:
-                findings.append(_unverified_but_named(source) if source.is_named else _unverified(source))
-                if not source.is_named:
-                    continue
-            try:
-                database = make_readable(source.path)
-                databases.append(database)
-                findings.extend(database.findings)
-                for process in _load_processes(source, database):
-                    first = seen.setdefault(process.tables.label, process)
-                    if first is process:
-                        processes.append(process)
-                    elif _list_contents(first) == _list_contents(process):
-                        findings.append(_process_twice(process.tables, first.source.path))
-                    else:
-                        other = _relabelled(process, seen)
-                        seen[other.tables.label] = other
-                        processes.append(other)
-                        findings.append(_label_twice(process.tables, first.source.path, other.tables.label))
-            except InputError as error:
-                errors.append(error)
-                findings.append(_unreadable(source, error))
-        workspace = cls(processes, databases, findings, accelerate=accelerate)
-        if not processes:
+            files.load(source)
+        workspace = cls(files, accelerate=accelerate)
+        if not (files.processes or files.replayed):
             workspace.close()
-            if not errors:
-                raise _nothing_verified(sources)
-            raise _nothing_readable(errors, len(sources))
+            raise nothing_readable(files.errors, len(sources)) if files.errors else nothing_verified(sources)
         return workspace
 
     def close(self) -> None:
@@ -152,7 +107,7 @@ class Workspace:
                 with self.reader(process) as reader:
                     found += health.check_process(reader, process.tables, is_counter_pass=process.is_counter_pass)
             except InputError as error:
-                found.append(_unreadable(process.source, error))
+                found.append(unreadable(process.source, error))
         return found
 
     def dispatches(self, columns: Iterable[str] | None = None) -> pd.DataFrame:
@@ -174,13 +129,14 @@ class Workspace:
         """
         found = self.dispatches(columns)
         if found.empty:
-            counted = sum(process.is_counter_pass for process in self.loaded)
+            counted = sum(process.is_counter_pass for process in self.loaded) + len(self.replayed)
+            paths = self._paths()
             raise NothingToRead(
                 "no-traced-dispatches",
-                f"there is no traced dispatch in {count_noun(len(self.loaded), 'process')}"
-                + (f" ({counted} of them are counter passes, whose times are not those of the job)" if counted else ""),
-                where=", ".join(str(process.source.path) for process in self.loaded[:3]),
-                hint=f"rocktools {'dispatches --counted' if counted else 'info'} {self.loaded[0].source.path}",
+                f"there is no traced dispatch in {count_noun(len(paths), 'process')}"
+                + (f" (counter passes among them: {counted}; their times are not those of the job)" if counted else ""),
+                where=", ".join(paths[:3]),
+                hint=f"rocktools {'dispatches --counted' if counted else 'info'} {shlex.quote(paths[0])}",
             )
         return found
 
@@ -192,11 +148,12 @@ class Workspace:
         """
         found = self.counted_dispatches()
         if found.empty:
+            paths = self._paths()
             raise NothingToRead(
                 "no-counted-dispatches",
-                f"there is no counter pass among {count_noun(len(self.loaded), 'process')}",
-                where=", ".join(str(process.source.path) for process in self.loaded[:3]),
-                hint=f"rocktools info {self.loaded[0].source.path}",
+                f"there is no counter pass among {count_noun(len(paths), 'process')}",
+                where=", ".join(paths[:3]),
+                hint=f"rocktools info {shlex.quote(paths[0])}",
             )
         return found
 
@@ -319,114 +276,32 @@ class Workspace:
         if key not in self._frames:
             wanted = [
                 process
-                for process in sorted(self.loaded, key=lambda process: (process.source.run, process.tables.label))
+                for process in self.loaded
                 if is_wanted(process) and (base is None or base in process.tables.tables)
             ]
-            parts = []
+            parts = {
+                (process.source.run, process.label): part
+                for process in self.replayed
+                if (part := process.part(spec)) is not None
+            }
             errors = []
             for process in wanted:
                 try:
                     with self.reader(process) as reader:
-                        parts.append(read(process, reader))
+                        parts[process.source.run, process.tables.label] = read(process, reader)
                 except InputError as error:
                     errors.append(error)
-                    self._findings.append(_unreadable(process.source, error))
+                    self._findings.append(unreadable(process.source, error))
             if errors and not parts:
-                raise _nothing_readable(errors, len(wanted))
-            self._frames[key] = assemble_frame(parts, spec, columns)
+                raise nothing_readable(errors, len(wanted))
+            self._frames[key] = assemble_frame([parts[place] for place in sorted(parts)], spec, columns)
         return self._frames[key]
+
+    def _paths(self) -> list[str]:
+        """The file of each process."""
+        sources = [process.source for process in self.loaded] + [process.source for process in self.replayed]
+        return [str(source.path) for source in sources]
 
     def reader(self, process: LoadedProcess) -> TableReader:
         """A reader of the process's file, which the caller closes; its doubts go into `findings`."""
         return TableReader(process.database, findings=self._findings, accelerate=self._accelerate)
-
-
-def _load_processes(source: DatabasePath, database: ReadableDatabase) -> list[LoadedProcess]:
-    with TableReader(database, accelerate=False) as reader:
-        return [
-            LoadedProcess(
-                source=source,
-                tables=tables,
-                database=database,
-                is_counter_pass=counters.is_counter_pass(reader, tables),
-            )
-            for tables in read_processes(reader)
-        ]
-
-
-def _process_twice(tables: ProcessTables, first: Path) -> Finding:
-    return Finding(
-        rule="process-twice",
-        severity=Severity.WARNING,
-        where=str(tables.path),
-        message=f"process {tables.label} was read from {first} already (a copy or a merged database); left out",
-    )
-
-
-def _list_contents(process: LoadedProcess) -> list[contents.Content]:
-    with TableReader(process.database, accelerate=False) as reader:
-        return contents.list_contents(reader, process.tables)
-
-
-def _relabelled(process: LoadedProcess, taken: Iterable[str]) -> LoadedProcess:
-    label = unused_label(process.tables.label, taken)
-    return replace(process, tables=replace(process.tables, label=label))
-
-
-def _label_twice(tables: ProcessTables, first: Path, label: str) -> Finding:
-    return Finding(
-        rule="process-label-twice",
-        severity=Severity.WARNING,
-        where=str(tables.path),
-        message=f"process {tables.label} is in {first} too, with other rows; this one is shown as {label}",
-        advice="rocprof-sys makes the label from machine and process ids, which containers repeat: are these two runs?",
-    )
-
-
-def _unverified(source: DatabasePath) -> Finding:
-    return Finding(
-        rule="pass-not-verified",
-        severity=Severity.WARNING,
-        where=str(source.path),
-        message="left out: its pass failed or did not end, so rows may be missing from it",
-        advice="name the file itself to read it all the same",
-    )
-
-
-def _unverified_but_named(source: DatabasePath) -> Finding:
-    return Finding(
-        rule="pass-not-verified",
-        severity=Severity.WARNING,
-        where=str(source.path),
-        message="read because it was named: its pass failed or did not end, so rows may be missing from it",
-        advice="name the run directory to read what was verified",
-    )
-
-
-def _nothing_verified(sources: Sequence[DatabasePath]) -> RocktoolsError:
-    return NothingToRead(
-        "nothing-verified",
-        f"no pass of this run was verified; {len(sources)} databases of failed passes are left out",
-        where=str(sources[0].path),
-        hint="go on with the capture (--resume), or name a file itself to read it all the same",
-    )
-
-
-def _unreadable(source: DatabasePath, error: RocktoolsError) -> Finding:
-    """A database of another tool in a folder is only worth a remark; one that the user named is not."""
-    is_remark = isinstance(error, UnknownFormat) and not source.is_named
-    return Finding(
-        rule=error.reference,
-        severity=Severity.NOTE if is_remark else Severity.FAULT,
-        where=error.where or str(source.path),
-        message=f"left out: {error.what}",
-        advice=error.hint or "",
-    )
-
-
-def _nothing_readable(errors: Sequence[RocktoolsError], files_count: int) -> RocktoolsError:
-    if len(errors) == 1:
-        return errors[0]
-    listed = "\n".join(f"    {error.where}: {error.what}" for error in errors[:10])
-    more = f"\n    and {len(errors) - 10} more" if len(errors) > 10 else ""
-    return InputError("nothing-readable", f"none of the {files_count} files can be read:\n{listed}{more}")
