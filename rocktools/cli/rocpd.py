@@ -59,8 +59,8 @@ def recover(source: Path, target: Path) -> int:
 def scrub(source: Path, target: Path, identity: bool) -> int:
     """Copy FILE without the environment of the job.
 
-    rocprofv3 stores every environment variable of the profiled process, secrets among them. Times, names of kernels,
-    ranges and API calls stay as they are.
+    rocprofv3 stores the environment variables of the profiled process, which may include secrets; `rocktools info` says
+    how many are in a file. Times, names of kernels, ranges and API calls stay as they are.
     """
     from rocktools.sources.rocpd.repair import scrub_database
 

@@ -263,3 +263,14 @@ def test_folder_called_replays_of_somebody_else_is_searched(tmp_path: Path) -> N
 def test_label_that_is_taken_gets_a_number() -> None:
     assert unused_label("a", []) == "a"
     assert unused_label("a", ["a", "a#2"]) == "a#3"
+
+
+def test_folder_with_output_of_another_kind_says_what_it_is(tmp_path: Path) -> None:
+    profile = tmp_path / "plugins/profile/2026_01_01"
+    profile.mkdir(parents=True)
+    (profile / "host.xplane.pb").touch()
+    with pytest.raises(NothingToRead) as caught:
+        find_databases([tmp_path])
+    assert caught.value.reference == "no-databases"
+    assert "plugins/profile/2026_01_01/host.xplane.pb: this is a profile of JAX" in caught.value.what
+    assert "rocktools trace" in str(caught.value.hint)

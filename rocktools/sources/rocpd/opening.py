@@ -31,6 +31,7 @@ from urllib.parse import quote
 
 from rocktools.errors import DamagedFile, InputError, UnknownFormat
 from rocktools.findings import Finding, Severity
+from rocktools.sources.relatives import refuse_relative
 
 MAGIC = b"SQLite format 3\x00"
 _HEADER_BYTES = 100
@@ -38,6 +39,7 @@ _SMALLEST_PAGE_BYTES = 512
 _INTERIOR_TABLE = 5  # first byte of a page of pointers to pages
 _SIDECARS = ("-journal", "-wal")
 _LONGEST_QUOTE = 200
+_SHOWN_START = 40  # characters of a file that is something else
 
 # SQLite's lock bytes lie at 1 GiB: PENDING, RESERVED, then 510 SHARED bytes. In WAL mode writers lock bytes 120-122
 # of the -shm file instead.
@@ -202,6 +204,8 @@ def read_header(path: Path) -> tuple[bytes, int]:
         raise InputError(
             "unreadable-file", f"the system refuses to read it: {error.strerror}", where=str(path)
         ) from error
+    if not header.startswith(MAGIC):
+        refuse_relative(path)
     if size_bytes == 0:
         raise DamagedFile(
             "rocpd-empty",
@@ -212,11 +216,19 @@ def read_header(path: Path) -> tuple[bytes, int]:
     if not header.startswith(MAGIC[: len(header)]):
         raise UnknownFormat(
             "not-sqlite",
-            f"not an SQLite database, so not a rocpd database (it begins with {header[:16]!r})",
+            f"not an SQLite database, so not a rocpd database (it begins with {_show_start(header)})",
             where=str(path),
             hint="give the *_results.db files of rocprofv3 or rocprof-sys",
         )
     return header, size_bytes
+
+
+def _show_start(header: bytes) -> str:
+    """What a file begins with: its first line if that is text, else some bytes."""
+    line = header.decode("utf-8", errors="replace").partition("\n")[0].replace("\t", " ").strip()[:_SHOWN_START]
+    if line and line.isprintable() and "\ufffd" not in line:
+        return f"the text {line}"
+    return f"the bytes {header[:16].hex(' ')}"
 
 
 def _check_length(path: Path, header: bytes, size_bytes: int) -> None:

@@ -170,7 +170,42 @@ def test_text_is_named_by_its_first_bytes(tmp_path: Path) -> None:
     with pytest.raises(UnknownFormat) as caught:
         make_readable(path)
     assert caught.value.reference == "not-sqlite"
-    assert "b'Kernel_Name,Star'" in caught.value.what
+    assert caught.value.what.endswith("(it begins with the text Kernel_Name,Start)")
+
+
+@pytest.mark.parametrize(
+    "content, shown",
+    [
+        (b"one\ttwo\r\nthree", "the text one two"),
+        ("é".encode() * 60, f"the text {'é' * 40}"),
+        (b"\x1f\x8b\x08\x00rest", "the bytes 1f 8b 08 00 72 65 73 74"),
+        (b"\n\nx", "the bytes 0a 0a 78"),
+    ],
+)
+def test_start_of_what_is_no_database_is_shown_as_text_or_bytes(tmp_path: Path, content: bytes, shown: str) -> None:
+    path = tmp_path / "trace.db"
+    path.write_bytes(content)
+    with pytest.raises(UnknownFormat) as caught:
+        make_readable(path)
+    assert caught.value.what.endswith(f"(it begins with {shown})")
+
+
+@pytest.mark.parametrize(
+    "name, reference",
+    [("host.xplane.pb", "not-rocpd-xplane"), ("1_kernel_trace.csv", "not-rocpd-csv"), ("1.otf2", "not-rocpd-timeline")],
+)
+def test_output_of_other_kinds_is_refused_by_name(tmp_path: Path, name: str, reference: str) -> None:
+    path = tmp_path / name
+    for content in (b"", b"Kernel_Name,Start\n"):
+        path.write_bytes(content)
+        with pytest.raises(UnknownFormat) as caught:
+            make_readable(path)
+        assert caught.value.reference == reference
+        assert "rocktools trace" in str(caught.value.hint)
+
+
+def test_database_is_read_whatever_its_name(tmp_path: Path) -> None:
+    assert dispatches_count(write_small_trace(tmp_path / "1_kernel_trace.csv")) == 5
 
 
 # What is cut short
