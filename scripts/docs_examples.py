@@ -13,11 +13,9 @@ import contextlib
 import io
 import os
 import shlex
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -151,30 +149,6 @@ def _without_blank_end(lines: Sequence[str]) -> Sequence[str]:
     while end and not lines[end - 1].strip():
         end -= 1
     return lines[:end]
-
-
-def prepare_folder(document: Path, folder: Path) -> None:
-    """Put into the folder what the examples of a document find there."""
-    if document.name == "broken-database.md":
-        write_killed_database(folder / "killed.db")
-
-
-def write_killed_database(path: Path) -> None:
-    """A simulated trace whose writer was killed in the middle of a transaction, its journal beside it."""
-    from rocktools.demo.rocpd_trace import TraceShape, write_trace
-
-    whole = path.with_name("whole.db")
-    write_trace(whole, TraceShape(dispatches_count=200, kernels_count=4))
-    with closing(sqlite3.connect(whole, isolation_level=None)) as connection:
-        found = connection.execute("SELECT name FROM sqlite_master WHERE name LIKE 'rocpd_kernel_dispatch_%'")
-        (table,) = found.fetchone()
-        connection.execute("PRAGMA cache_size=1")  # changed pages go to the file before the transaction ends
-        connection.execute("BEGIN")
-        connection.execute(f'UPDATE "{table}" SET "end" = "end" + 1000000')
-        for suffix in ("", "-journal"):
-            path.with_name(path.name + suffix).write_bytes(whole.with_name(whole.name + suffix).read_bytes())
-        connection.execute("ROLLBACK")
-    whole.unlink()
 
 
 def renewed(document: str, folder: Path) -> tuple[str, list[str]]:

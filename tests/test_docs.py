@@ -88,7 +88,6 @@ def test_every_error_class_is_in_the_drawing_of_the_tree():
 
 @pytest.mark.parametrize("path", WITH_EXAMPLES, ids=_name)
 def test_examples_print_what_the_page_says(path, tmp_path):
-    docs_examples.prepare_folder(path, tmp_path)
     for example in docs_examples.parse_examples(path.read_text(encoding="utf-8")):
         if not example.is_run:
             continue

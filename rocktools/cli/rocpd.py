@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from rocktools.cli.output import emit_findings, new_file
+from rocktools.errors import UsageError
 
 if TYPE_CHECKING:
     from rocktools.sources.rocpd.repair import DatabaseCopy
@@ -41,6 +43,7 @@ def recover(source: Path, target: Path) -> int:
     """
     from rocktools.sources.rocpd.repair import recover_database
 
+    _require_no_folder(source)
     with new_file(target) as partial:
         copy = recover_database(source, partial)
     _report(copy, target)
@@ -64,10 +67,26 @@ def scrub(source: Path, target: Path, identity: bool) -> int:
     """
     from rocktools.sources.rocpd.repair import scrub_database
 
+    _require_no_folder(source)
     with new_file(target) as partial:
         copy = scrub_database(source, partial, hides_identity=identity)
     _report(copy, target)
     return 0
+
+
+def _require_no_folder(source: Path) -> None:
+    """Refuse a folder: a copy has one original.
+
+    Raises:
+        UsageError: it is one.
+    """
+    if source.is_dir():
+        raise UsageError(
+            "source-is-folder",
+            "a database file is needed, and this is a folder",
+            where=str(source),
+            hint=f"one file at a time; rocktools info {shlex.quote(str(source))} --part processes names them",
+        )
 
 
 def _report(copy: DatabaseCopy, target: Path) -> None:

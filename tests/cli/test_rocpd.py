@@ -82,6 +82,15 @@ def test_damaged_file_is_sent_from_scrub_to_recover(databases, run: CommandLine,
     assert list(target.parent.iterdir()) == []
 
 
+@pytest.mark.parametrize("action", ["recover", "scrub"])
+def test_folder_is_a_usage_error(databases, run: CommandLine, target: Path, action: str) -> None:
+    ran = run("rocpd", action, databases.trace.parent, "-o", target)
+    assert (ran.code, ran.out) == (2, "")
+    assert "source-is-folder: a database file is needed" in ran.err
+    assert f"rocktools info {databases.trace.parent} --part processes" in ran.err
+    assert list(target.parent.iterdir()) == []
+
+
 def test_killed_writer_is_told_when_scrubbing(databases, run: CommandLine, target: Path) -> None:
     ran = run("rocpd", "scrub", databases.killed, "-o", target)
     assert ran.code == 0
