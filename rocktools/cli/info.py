@@ -59,7 +59,7 @@ def command(paths: tuple[str, ...], part: str | None, output: TableOutput) -> in
         opening = exit_code_of(workspace.findings)
         inventory = take_inventory(workspace)
     if part is not None or output.table_format in (TableFormat.CSV, TableFormat.PARQUET):
-        emit_table(_table(inventory, part or "contents", output), output)
+        emit_table(_table(inventory, part or "contents", output), output, findings=inventory.findings)
     else:
         head = {
             "is_trustworthy": inventory.is_trustworthy,

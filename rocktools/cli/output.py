@@ -6,6 +6,7 @@ import io
 import os
 import shlex
 import shutil
+import stat
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -277,7 +278,16 @@ def _width_cells(output: TableOutput) -> int:
 
 def _is_for_a_screen(output: TableOutput) -> bool:
     """Whether somebody looks at it in the width that we know of, and can ask again for what did not fit."""
-    return output.path is None and ("COLUMNS" in os.environ or sys.stdout.isatty())
+    if output.path is not None:
+        return False
+    return sys.stdout.isatty() or ("COLUMNS" in os.environ and not _is_redirected_to_a_file())
+
+
+def _is_redirected_to_a_file() -> bool:
+    try:
+        return stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)
+    except OSError:
+        return False  # it is no stream of the system, as in tests
 
 
 def _say_what_was_written(output: TableOutput, what: str) -> None:

@@ -38,6 +38,16 @@ def test_list_of_a_block_has_its_raw_counters_and_those_made_of_them(capsys):
     assert [line.split(",")[0] for line in lines[1:]] == ["TCA_BUSY", "TCA_BUSY_sum", "TCA_CYCLE", "TCA_CYCLE_sum"]
 
 
+def test_list_tells_that_nothing_matched(capsys):
+    assert main(["counters", "list", "--match", "sq_waves"]) == 0
+    assert (
+        "warning [no-counter-matched] gfx950: none of the names asked for has a match of the regex 'sq_waves', which "
+        "is case-sensitive"
+    ) in capsys.readouterr().err
+    assert main(["counters", "list", "--match", "(?i)sq_waves"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_list_for_people_is_cut_and_says_so(capsys):
     assert main(["counters", "list"]) == 0
     text = capsys.readouterr().out

@@ -75,6 +75,39 @@ def test_match_of_nothing_still_has_its_columns(databases, run: CommandLine) -> 
     assert "evidence: measured" in ran.out
 
 
+@pytest.mark.parametrize("options", [[], ["--counted"]])
+def test_match_of_nothing_is_told(databases, run: CommandLine, options: list[str]) -> None:
+    path = databases.counters if options else databases.trace
+    ran = run("dispatches", path, *options, "--match", "zzz")
+    assert ran.code == 0
+    assert "warning [no-kernel-matched] DISPATCHES: none of " in ran.err
+    assert "no-kernel-matched" not in run("dispatches", path, *options, "--match", "fusion").err
+
+
+def test_findings_are_in_the_document(databases, run: CommandLine) -> None:
+    assert run.document("dispatches", databases.trace)["findings"] == []
+    document = run.document("dispatches", databases.trace, databases.truncated, code=1)
+    assert str(databases.truncated) in [finding["where"] for finding in document["findings"]]
+
+
+def test_table_fits_the_terminal(run: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("demo", "-o", tmp_path / "run")
+    for width in (80, 120):
+        monkeypatch.setenv("COLUMNS", str(width))
+        lines = run("dispatches", tmp_path / "run").out.splitlines()
+        assert max(map(len, lines[3:26])) <= width
+        assert {"dispatch_id", "device", "kernel_name", "offset", "duration"} <= set(lines[3].split())
+        assert lines[-1].startswith(f"hidden for width {width}: ")
+
+
+def test_columns_are_those_asked_for_beside_the_key(databases, run: CommandLine) -> None:
+    rows = run.rows("dispatches", databases.trace, "--columns", "duration_ns,range", "--match", "fusion")
+    assert list(rows[0]) == ["run", "process", "dispatch_id", "range", "duration_ns"]
+    ran = run("dispatches", databases.trace, "--columns", "duration")
+    assert (ran.code, ran.out) == (2, "")
+    assert "duration_ns" in ran.err
+
+
 def test_negative_duration_is_shown_as_it_is(databases, run: CommandLine) -> None:
     rows = run.rows("dispatches", databases.mixed)
     assert [row["duration_ns"] for row in rows] == [10, 10, 10, -5, 10, 10]

@@ -61,6 +61,16 @@ def test_formats_agree(databases, run: CommandLine, tmp_path: Path, name: str) -
     assert assert_formats_agree(run, tmp_path, "frame", name, databases.trace, databases.mixed, databases.counters)
 
 
+def test_nothing_is_hidden_in_a_narrow_terminal(databases, run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    assert "hidden" not in run("frame", "dispatches", databases.trace).out
+
+
+def test_findings_are_in_the_document(databases, run: CommandLine) -> None:
+    document = run.document("frame", "agents", databases.trace, databases.truncated, code=1)
+    assert str(databases.truncated) in [finding["where"] for finding in document["findings"]]
+
+
 def test_chosen_columns_come_in_the_order_of_the_frame_with_the_key(databases, run: CommandLine) -> None:
     [row] = run.rows("frame", "dispatches", databases.trace, "--columns", "end_ns, start_ns", "--top", 1)
     assert list(row) == ["run", "process", "dispatch_id", "start_ns", "end_ns"]
@@ -71,6 +81,7 @@ def test_chosen_columns_come_in_the_order_of_the_frame_with_the_key(databases, r
     [
         (["frame", "dispatch"], ["unknown-frame: there is no frame 'dispatch'", "DISPATCHES"]),
         (["frame", "nonsense"], ["unknown-frame", "DISPATCHES", "KERNEL_SYMBOLS"]),
+        (["frame", "NOPE"], ["unknown-frame", f"try: one of {', '.join(SPECS)}\n"]),
         (["frame", "dispatches", "--columns", "kernel_nam"], ["no column 'kernel_nam'", "try: kernel_name"]),
         (["frame", "dispatches", "--columns", "zzz"], ["no column 'zzz'", "run, process, dispatch_id"]),
         (["frame", "dispatches", "--columns", "start_ns,,end_ns"], ["no column ''"]),

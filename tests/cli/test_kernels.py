@@ -140,9 +140,27 @@ def test_match_of_nothing_is_no_table_of_zeros(databases, run: CommandLine) -> N
     assert run.rows("kernels", databases.trace, "--match", "no such kernel") == []
 
 
+def test_match_is_case_sensitive_and_says_so(databases, run: CommandLine) -> None:
+    names = {row["kernel_name"] for row in run.rows("kernels", databases.trace)}
+    ran = run("kernels", databases.trace, "--match", "LOOP_FUSION")
+    assert (
+        f"warning [no-kernel-matched] DISPATCHES: none of {len(names)} kernel names has a match of the regex "
+        "'LOOP_FUSION', which is case-sensitive; run it without --match to see the names, or begin it with (?i)\n"
+    ) in ran.err
+    rows = run.rows("kernels", databases.trace, "--match", "(?i)LOOP_FUSION")
+    assert rows == run.rows("kernels", databases.trace, "--match", "loop_fusion") != []
+
+
+def test_title_says_how_much_matched(databases, run: CommandLine) -> None:
+    assert run("kernels", databases.mixed, "--match", "77").out.splitlines()[1] == (
+        "kernels: 1 of 6 dispatches match '77', 10 ns of 50 ns; simulated-node:gpu0 is busy longest: 50 ns of 510 ns"
+    )
+
+
 @pytest.mark.parametrize(
     "options, words",
     [
+        (["--columns", "total"], ["unknown-column", "total_ns"]),
         (["--match", "("], ["bad-regex", "'('", "escape"]),
         (["--by", "devic"], ["'devic' is not one of 'kernel', 'device', 'stream', 'shape'", "--help"]),
         (["--format", "xml"], ["'xml' is not one of 'table', 'csv', 'json', 'parquet'"]),
@@ -175,6 +193,49 @@ def test_table_is_cut_with_a_count_and_top_0_shows_all(databases, run: CommandLi
     csv = run("kernels", databases.trace, "--top", 2, "--format", "csv")
     assert len(csv.out.splitlines()) == 3
     assert f"cut: 2 of {len(every)} rows written" in csv.err
+
+
+@pytest.mark.parametrize("width, more", [(80, set()), (120, {"median"})])
+def test_table_fits_the_terminal(
+    run: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int, more: set[str]
+) -> None:
+    run("demo", "-o", tmp_path / "run")
+    monkeypatch.setenv("COLUMNS", str(width))
+    lines = run("kernels", tmp_path / "run").out.splitlines()
+    headers, rule, rows = lines[3], lines[4], lines[5:25]
+    assert max(map(len, [headers, rule, *rows])) <= width
+    assert {"kernel_name", "dispatches", "total", "share", "mean", *more} <= set(headers.split())
+    assert len({row[: rule.index(" ")] for row in rows}) == 20
+    assert lines[-1].startswith(f"hidden for width {width}: ")
+    assert "critical_device" in lines[-1]
+
+
+def test_two_collectives_never_print_as_one_name(
+    run: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("demo", "-o", tmp_path / "run")
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = run("kernels", tmp_path / "run", "--match", "nccl").out.splitlines()
+    assert lines[5].split()[0] != lines[6].split()[0]
+
+
+def test_columns_are_those_asked_for_beside_the_key(
+    databases, run: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = run.rows("kernels", databases.trace, "--by", "device", "--columns", "max_ns, total_ns")
+    assert list(rows[0]) == ["kernel_name", "device", "total_ns", "max_ns"]
+    monkeypatch.setenv("COLUMNS", "30")
+    ran = run("kernels", databases.trace, "--columns", "max_ns,critical_device,vgpr_count")
+    assert ran.out.splitlines()[3].split() == ["kernel_name", "critical_device", "max", "vgpr"]
+    assert "hidden" not in ran.out
+
+
+def test_findings_are_in_the_document(databases, run: CommandLine) -> None:
+    assert run.document("kernels", databases.trace)["findings"] == []
+    findings = run.document("kernels", databases.mixed, "--match", "zzz")["findings"]
+    assert {"negative-duration", "no-kernel-matched"} <= {finding["rule"] for finding in findings}
+    document = run.document("kernels", databases.trace, databases.truncated, code=1)
+    assert str(databases.truncated) in [finding["where"] for finding in document["findings"]]
 
 
 @pytest.mark.parametrize("by", ["kernel", "device", "stream", "shape"])

@@ -231,6 +231,35 @@ def test_closed_pipe_ends_quietly():
         assert process.wait(timeout=60) == 1
 
 
+@pytest.mark.parametrize("closed", ["<&- >&-", ">&-", ">&- 2>&-"])
+def test_closed_standard_output_is_one_plain_error(closed):
+    command = f'exec "{sys.executable}" -m rocktools.cli.main counters list {closed}'
+    ran = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    if "2>" not in closed:
+        assert ran.stderr == (
+            "rocktools: error: output-closed: standard output is closed\n"
+            "  try: -o FILE, or leave standard output open\n"
+        )
+
+
+@pytest.mark.parametrize(
+    "value_type, words",
+    [
+        (click.IntRange(min=0), "is not a whole number"),
+        (click.INT, "is not a whole number"),
+        (click.FloatRange(min=0), "is not a number"),
+        (click.FLOAT, "is not a number"),
+    ],
+)
+def test_words_of_click_for_its_types_are_ours(value_type, words, command_that, capsys):
+    command_that(click.option("--limit", type=value_type)(lambda limit: None))
+    assert main(["trial", "--limit", "abc"]) == 2
+    assert capsys.readouterr().err == (
+        f"rocktools: error: Invalid value for '--limit': 'abc' {words}.\n  try: rocktools trial --help\n"
+    )
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full on this system")  # noqa: PTH110
 def test_error_is_told_even_when_nothing_can_be_written():
     with open("/dev/full", "w") as full:  # noqa: PTH123

@@ -8,6 +8,7 @@ import os
 import pty
 import subprocess
 import sys
+from dataclasses import replace
 
 import click
 import numpy as np
@@ -16,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from rocktools.cli.options import table_options
-from rocktools.cli.output import TableFormat, TableOutput, emit_findings, emit_table, new_file
+from rocktools.cli.output import TableFormat, TableOutput, emit_findings, emit_table, emit_tables, new_file
 from rocktools.errors import RocktoolsError, UsageError
 from rocktools.evidence import Evidence
 from rocktools.findings import Finding, Severity
@@ -81,6 +82,15 @@ def test_other_formats_are_whole_unless_cut_on_purpose(run):
     assert cut.stderr == "cut: 3 of 100 rows written; --top 0 writes all\n"
 
 
+def test_text_in_a_file_is_whole_unless_cut_on_purpose(run, tmp_path):
+    assert run("-o", "whole.txt").exit_code == 0
+    whole = (tmp_path / "whole.txt").read_text(encoding="utf-8")
+    assert whole.count("WG32_8_1") == 100
+    assert "cut:" not in whole
+    assert run("-o", "cut.txt", "--top", "3").stderr == "wrote cut.txt: 3 rows\n"
+    assert "cut: showing 3 of 100 rows" in (tmp_path / "cut.txt").read_text(encoding="utf-8")
+
+
 def test_top_0_shows_all(run):
     result = run("--top", "0")
     assert result.stdout.count("WG32_8_1") == 100
@@ -111,13 +121,32 @@ def test_command_without_top_option_shows_all_rows(tmp_path):
         (["-o", "result.JSON"], b'{\n "schema": "rocktools.table/1"'),
         (["-o", "result.csv", "--format", "json"], b'{\n "schema": "rocktools.table/1"'),
         (["--format", "table", "--output", "result.csv"], b"SIMULATED"),
+        (["-o", "result"], b"SIMULATED"),
+        (["-o", "result.xlsx", "--format", "csv"], b"kernel_name,sum_ns,evidence,is_simulated\r\n"),
     ],
 )
 def test_suffix_of_the_file_chooses_the_format_unless_it_is_given(run, tmp_path, arguments, first):
     result = run(*arguments)
     assert (result.exit_code, result.stdout) == (0, "")
     (written,) = tmp_path.iterdir()
+    assert result.stderr == f"wrote {written.name}: 100 rows\n"
     assert written.read_bytes().startswith(first)
+
+
+@pytest.mark.parametrize("name, suffix", [("y.xlsx", "'.xlsx'"), ("w.csv.gz", "'.gz'"), ("w.table", "'.table'")])
+def test_suffix_that_names_no_format_is_refused_and_the_others_listed(run, tmp_path, name, suffix):
+    result = run("-o", name)
+    assert isinstance(result.exception, UsageError)
+    assert str(result.exception) == (
+        f"unknown-suffix: the suffix {suffix} names no format; known are .txt, .csv, .json, .parquet, and no suffix is "
+        f"a text table\n  where: {name}\n  try: another name, or --format table|csv|json|parquet"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_several_tables_in_a_file_are_counted(tmp_path, capsys):
+    emit_tables([_table(2), _table(3)], TableOutput(path=tmp_path / "result.txt"), schema="trial/1", head={})
+    assert capsys.readouterr().err == f"wrote {tmp_path / 'result.txt'}: 2 tables, 5 rows\n"
 
 
 def test_parquet_goes_to_a_file(run, tmp_path):
@@ -258,6 +287,42 @@ def test_file_does_not_take_the_width_of_the_terminal(tmp_path, monkeypatch):
     assert LONG_NAME in (tmp_path / "result.txt").read_text(encoding="utf-8")
 
 
+def _optional_table() -> Table:
+    return replace(_table(3), optional_columns=("sum_ns",))
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_columns_are_left_out_where_the_width_is_known_and_never_in_a_file(tmp_path, monkeypatch, capsys, several):
+    def emit(output: TableOutput) -> str:
+        if several:
+            emit_tables([_optional_table()], output, schema="trial/1", head={})
+        else:
+            emit_table(_optional_table(), output)
+        return str(capsys.readouterr().out)
+
+    monkeypatch.setenv("COLUMNS", "20")
+    other = "json" if several else "csv"
+    assert f"hidden for width 20: sum_ns; --format {other} has all\n" in emit(TableOutput())
+    emit(TableOutput(path=tmp_path / "result.txt"))
+    assert "hidden" not in (tmp_path / "result.txt").read_text(encoding="utf-8")
+    assert "sum_ns" in emit(TableOutput(table_format=TableFormat.JSON))
+    monkeypatch.delenv("COLUMNS")
+    monkeypatch.setattr("shutil.get_terminal_size", lambda fallback: os.terminal_size((20, 20)))
+    assert "hidden" not in emit(TableOutput())
+
+
+def test_standard_output_that_is_a_file_is_one_too(tmp_path):
+    script = TRIAL + (
+        "from dataclasses import replace\nemit_table(replace(table, optional_columns=('sum_ns',)), output)"
+    )
+    with (tmp_path / "shown.txt").open("wb") as stream:
+        subprocess.run(
+            [sys.executable, "-c", script, "table", "3", LONG_NAME],
+            stdout=stream, check=True, env={**os.environ, "COLUMNS": "20"},
+        )  # fmt: skip
+    assert "hidden" not in (tmp_path / "shown.txt").read_text(encoding="utf-8")
+
+
 def test_terminal_gets_no_control_codes_either():
     ours, theirs = pty.openpty()
     script = TRIAL + "emit_table(table, output)"
@@ -294,6 +359,33 @@ def test_closed_pipe_ends_a_table_quietly(table_format, unbuffered, monkeypatch)
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(timeout=60) == 1
+
+
+@pytest.mark.parametrize("arguments", [[], ["--format", "csv"], ["--format", "json"]])
+def test_closed_standard_output_is_told_before_the_command_reads_anything(run, monkeypatch, arguments):
+    @click.command()
+    @table_options()
+    def slow(output: TableOutput) -> None:
+        raise AssertionError("it started to work")
+
+    monkeypatch.setattr("sys.stdout", None)
+    with pytest.raises(RocktoolsError, match="output-closed: standard output is closed") as caught:
+        slow.main(arguments, standalone_mode=False)
+    assert caught.value.exit_code == 1
+
+
+def test_closed_standard_output_is_told_where_no_option_chose_it(monkeypatch):
+    monkeypatch.setattr("sys.stdout", None)
+    with pytest.raises(RocktoolsError, match="output-closed"):
+        emit_table(_table(), TableOutput(table_format=TableFormat.CSV))
+
+
+def test_findings_go_into_the_document_heaviest_first(tmp_path):
+    findings = [_finding("small-thing", Severity.NOTE), _finding("broken", Severity.FAULT)]
+    output = TableOutput(table_format=TableFormat.JSON, path=tmp_path / "result.json")
+    emit_table(_table(1), output, findings=findings)
+    document = json.loads((tmp_path / "result.json").read_bytes())
+    assert [finding["rule"] for finding in document["findings"]] == ["broken", "small-thing"]
 
 
 def _finding(rule: str, severity: Severity, number: int = 0) -> Finding:

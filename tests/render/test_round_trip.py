@@ -7,6 +7,7 @@ import io
 import json
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 import rocktools.render
 from rocktools.errors import MissingExtra
 from rocktools.evidence import Evidence
+from rocktools.findings import Finding, Severity
 from rocktools.frames import PROCESSES
 from rocktools.render.csv_table import write_csv
 from rocktools.render.json_table import write_json
@@ -209,6 +211,40 @@ def test_json_tells_what_the_columns_mean():
         "cut_rows_count": 3,
         "notes": ["a note"],
     }
+
+
+def test_json_has_findings_where_somebody_looked_for_them():
+    table = _table(pd.DataFrame({"sum_ns": [1]}))
+    assert "findings" not in _document(table)
+    assert _document(replace(table, findings=()))["findings"] == []
+    finding = Finding(
+        rule="unreadable-file", severity=Severity.FAULT, where="a.db", message="2 files", numbers={"files_count": 2}
+    )
+    assert _document(replace(table, findings=(finding,)))["findings"] == [
+        {
+            "rule": "unreadable-file",
+            "severity": "fault",
+            "where": "a.db",
+            "message": "2 files",
+            "numbers": {"files_count": 2},
+            "advice": "",
+        }
+    ]
+
+
+def test_parquet_has_findings_too():
+    parquet = pytest.importorskip("pyarrow.parquet")
+    finding = Finding(rule="doubt", severity=Severity.NOTE, where="a.db", message="it is so")
+    stream = io.BytesIO()
+    write_parquet(replace(_table(pd.DataFrame({"sum_ns": [1]})), findings=(finding,)), stream)
+    metadata = parquet.read_schema(io.BytesIO(stream.getvalue())).metadata
+    assert json.loads(metadata[b"rocktools.table"])["findings"] == [finding.as_dict()]
+
+
+def test_schema_refuses_findings_that_lack_something():
+    document = _document(_table(pd.DataFrame({"sum_ns": [1]})))
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**document, "findings": [{"rule": "doubt"}]}, SCHEMA)
 
 
 def test_schema_refuses_a_document_that_lost_something():

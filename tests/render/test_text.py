@@ -11,7 +11,7 @@ from rich.cells import cell_len
 
 from rocktools.evidence import Evidence
 from rocktools.render.table import Table, table_column, top_rows
-from rocktools.render.text import ELLIPSIS, MISSING, SIMULATED, render_text, shorten_middle
+from rocktools.render.text import ELLIPSIS, MISSING, SIMULATED, render_text, shorten_distinct, shorten_middle
 
 LONG_NAME = "Cijk_Ailk_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT256x256x64_MI16x16x1_SN_LDSB1_AFC1_WG32_8_1"
 
@@ -148,7 +148,90 @@ def test_the_widest_of_two_names_gives_first():
     assert cell_len(row) == 100
 
 
-def test_where_even_that_is_too_wide_lines_are_longer_and_nothing_is_dropped_or_wrapped():
+@pytest.mark.parametrize(
+    "names, width",
+    [
+        ([f"ncclDevKernel_Generic_{number}(ncclDevKernelArgsStorage<4096ul>)" for number in (0, 1)], 24),
+        ([f"{number}{'x' * 80}" for number in range(3)], 24),
+        ([f"{'x' * 80}{number}" for number in range(3)], 24),
+        ([f"{'x' * 19}{number}{'x' * 80}" for number in range(3)], 24),
+        ([f"{'x' * 80}{number}{'x' * 19}" for number in range(3)], 24),
+        ([f"{'x' * 40}{number}{'x' * 100}" for number in range(3)], 42),  # the head alone, and the ellipsis
+    ],
+)
+def test_names_that_differ_stay_distinct_in_the_least_width_that_does_it(names, width):
+    table = _table({"kernel_name": [*names, names[0], "copy"], "sum_ns": 1})
+    shown = [row.rpartition("  ")[0].strip() for row in _rows(render_text(table, width=20))]
+    assert len(set(shown)) == len(set(names)) + 1
+    assert shown[0] == shown[-2]
+    assert max(map(cell_len, shown)) == width
+
+
+@given(st.lists(st.text(alphabet="ab融", max_size=40), max_size=6), st.integers(min_value=2, max_value=40))
+def test_shortened_texts_fit_and_are_as_different_as_the_whole_ones(texts, width):
+    short = shorten_distinct(texts, width)
+    if short is None:
+        assert any(cell_len(text) > width for text in texts)
+        return
+    assert all(cell_len(text) <= width for text in short)
+    assert len(set(short)) == len(set(texts))
+
+
+def _wide(**facts: object) -> Table:
+    numbers = {name: [1_000_000_000] for name in ("total_ns", "min_ns", "mean_ns", "max_ns")}
+    return _table({"kernel_name": [LONG_NAME], **numbers}, **facts)
+
+
+def _header(text: str) -> list[str]:
+    return next(line for line in text.split("\n") if line.startswith("kernel_name")).split()
+
+
+@pytest.mark.parametrize(
+    "width, shown, hidden",
+    [
+        (47, ["total", "min", "mean", "max"], None),
+        (46, ["total", "min", "mean"], "max_ns"),
+        (41, ["total", "mean"], "min_ns, max_ns"),
+        (36, ["total"], "min_ns, mean_ns, max_ns"),
+        (1, ["total"], "min_ns, mean_ns, max_ns"),
+    ],
+)
+def test_least_important_columns_are_left_out_and_named_where_short_names_are_not_enough(width, shown, hidden):
+    text = render_text(_wide(optional_columns=("mean_ns", "min_ns", "max_ns", "absent")), width=width)
+    assert _header(text) == ["kernel_name", *shown]
+    if hidden is None:
+        assert "hidden" not in text
+    else:
+        assert text.endswith(f"\nhidden for width {width}: {hidden}; --format csv has all\n")
+
+
+def test_name_takes_the_room_of_what_was_left_out():
+    (row,) = _rows(render_text(_wide(optional_columns=("mean_ns", "min_ns", "max_ns")), width=46))
+    assert cell_len(row) == 46
+    assert cell_len(row.split("  ")[0]) == 28
+
+
+def test_nothing_is_left_out_of_a_table_that_must_be_whole():
+    text = render_text(_wide(optional_columns=("mean_ns", "min_ns")), width=30, is_whole=True)
+    assert _header(text) == ["kernel_name", "total", "min", "mean", "max"]
+    assert "hidden" not in text
+
+
+def test_evidence_is_that_of_the_columns_shown():
+    frame = pd.DataFrame({"sum_ns": [1], "bound_ns": [2]})
+    columns = (
+        table_column("sum_ns", "measured sum", evidence=Evidence.MEASURED),
+        table_column("bound_ns", "lower bound", evidence=Evidence.ANALYTIC),
+    )
+    table = Table(
+        name="test", title="a test", columns=columns, frame=frame, is_simulated=False, optional_columns=("bound_ns",)
+    )
+    assert "evidence: measured\nhidden for width 5: bound_ns; --format json has all\n" in render_text(
+        table, width=5, other_format="json"
+    )
+
+
+def test_where_even_that_is_too_wide_lines_are_longer_and_no_column_that_must_stay_is_dropped():
     numbers = {f"column{index}_ns": [1_000_000_000 + index] for index in range(20)}
     table = _table({"kernel_name": [LONG_NAME], **numbers, "phase": ["a phase that is no name and stays whole"]})
     text = render_text(table, width=40)
