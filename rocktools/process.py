@@ -26,19 +26,17 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from enum import Enum
 from pathlib import Path
-from types import FrameType
 from typing import IO
 
 from rocktools.errors import CaptureError, ToolFailed, ToolNotFound, UsageError
+from rocktools.interrupts import Interrupts, interrupts_noted
 
-_SAME_INTERRUPT_S = 0.2  # interrupts closer together than this are one
 _KILL_TRIES = 30  # SIGKILL is sent again, for processes that were forked into a new group meanwhile
 _KILL_GRACE_S = 1.0
 
@@ -151,7 +149,7 @@ def run_process(
         CaptureError: there is, and it cannot be started.
     """
     _require_sensible(request, poll_s)
-    with _interrupts_noted() as interrupts:
+    with interrupts_noted() as interrupts:
         started_utc = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         started_s = time.monotonic()
         child = _start_with_logs(request)
@@ -220,48 +218,6 @@ def find_executable(name: str, *, path: str) -> Path | None:
     return None if found is None else Path(found).absolute()
 
 
-class _Interrupts:
-    """Interrupts that have arrived and were not yet acted upon."""
-
-    def __init__(self) -> None:
-        self._is_pending = False
-        self._last_s = float("-inf")
-
-    def note(self, _number: int = signal.SIGINT, _frame: FrameType | None = None) -> None:
-        now_s = time.monotonic()
-        if now_s - self._last_s >= _SAME_INTERRUPT_S:
-            self._is_pending = True
-            self._last_s = now_s
-
-    def take(self) -> bool:
-        """Whether there was one since the last call."""
-        was_pending, self._is_pending = self._is_pending, False
-        return was_pending
-
-
-@contextlib.contextmanager
-def _interrupts_noted() -> Iterator[_Interrupts]:
-    """Note interrupts instead of raising KeyboardInterrupt, which could strike between the fork and the wait."""
-    interrupts = _Interrupts()
-    replaced = {}
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            handler = signal.getsignal(number)
-            if handler in (signal.SIG_DFL, signal.default_int_handler):
-                replaced[number] = signal.signal(number, interrupts.note)
-            elif number is signal.SIGINT and handler is signal.SIG_IGN:
-                # A background job of a script. We go on ignoring it, but the child must not inherit that, or the first
-                # step would never reach it; handlers are not inherited, so one that does nothing serves.
-                replaced[number] = signal.signal(number, lambda _number, _frame: None)
-        if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:  # inherited; exit codes would all read 0
-            replaced[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    try:
-        yield interrupts
-    finally:
-        for number, handler in replaced.items():
-            signal.signal(number, handler)
-
-
 class _Wake(Enum):
     """What ended a wait."""
 
@@ -276,7 +232,7 @@ class _Watch:
     def __init__(
         self,
         child: subprocess.Popen[bytes],
-        interrupts: _Interrupts,
+        interrupts: Interrupts,
         on_wait: Callable[[float], None] | None,
         poll_s: float,
         started_s: float,

@@ -33,7 +33,8 @@ TABLE: dict[str, set[str]] = {
     "findings": {"errors", "evidence"},
     "intervals": {"errors"},  # for ContractError; the design names numpy only
     "frames": {"errors", "evidence", "units"},
-    "process": {"errors"},
+    "interrupts": set(),
+    "process": {"errors", "interrupts"},
     "rundir": FLOOR,
     "devices": FLOOR,
     "hlo": FLOOR,
@@ -64,6 +65,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "findings": set(),
     "extras": set(),
     "assets": set(),
+    "interrupts": set(),
     "process": set(),
     "intervals": {"numpy"},
     "frames": {"numpy", "pandas"},

@@ -15,10 +15,17 @@ from typing import Any
 from rocktools.capture.environment import redact, redact_argv, redact_text
 from rocktools.capture.known_texts import read_tail
 from rocktools.capture.outcome import Outcome, classify
-from rocktools.capture.plan import PLAN_NAME, PLAN_SCHEMA, SPILL_FOLDER, CapturePlan, PlannedPass
+from rocktools.capture.plan import PLAN_NAME, CapturePlan, PlannedPass
+from rocktools.capture.resume import (
+    CIRCUMSTANCES,
+    compare_frames,
+    find_done,
+    log_path,
+    next_attempt,
+    require_same_capture,
+)
+from rocktools.capture.run_lock import hold_run
 from rocktools.capture.verify import PassFrames, Verification, verify_pass
-from rocktools.correlate.passes import compare_passes, number_executions
-from rocktools.errors import CaptureError, DamagedFile, UsageError
 from rocktools.findings import Finding, Severity, has_fault
 from rocktools.process import ProcessRequest, ProcessResult, Stop, run_process
 from rocktools.rundir import (
@@ -27,7 +34,6 @@ from rocktools.rundir import (
     Manifest,
     PassRecord,
     create_run_directory,
-    load_json,
     read_command_records,
     read_pass_records,
     write_command_record,
@@ -51,6 +57,7 @@ class CaptureSettings:
         interrupt_grace_s: how long the tool may take to write its databases after SIGINT.
         argv: our own command line, for the manifest.
         created_utc: now, ISO 8601.
+        circumstances: what must be the same for all passes of a run, by name.
         facts: of host, tool and job, for the manifest.
         findings: of preflight, for the manifest.
     """
@@ -61,6 +68,7 @@ class CaptureSettings:
     interrupt_grace_s: float
     argv: tuple[str, ...]
     created_utc: str
+    circumstances: Mapping[str, Any]
     facts: Mapping[str, Any]
     findings: tuple[Finding, ...] = ()
 
@@ -101,100 +109,48 @@ def prepare_run(run: Path, plan: CapturePlan, *, resumes: bool) -> None:
     write_json_file(run / PLAN_NAME, document)
 
 
-def require_same_capture(run: Path, plan: CapturePlan) -> None:
-    """Check that a run directory was made by the same plan. Nothing is written.
-
-    Raises:
-        UsageError: it was made by another plan, or there is nothing to resume.
-        InputError, DamagedFile: its plan cannot be read.
-    """
-    target = run / PLAN_NAME
-    document = plan.as_document()
-    if not target.is_file():
-        raise UsageError("nothing-to-resume", "there is no capture in this folder", where=str(run))
-    try:
-        before = load_json(target)
-    except ValueError as error:
-        raise DamagedFile("plan-damaged", f"the plan is not JSON: {error}", where=str(target)) from error
-    if not isinstance(before, dict):
-        raise DamagedFile("plan-damaged", "the plan is not a JSON object", where=str(target))
-    if before.get("schema") != PLAN_SCHEMA or before.get("passes") != document["passes"]:
-        raise UsageError(
-            "another-capture",
-            "the capture in this folder was planned with other options, another command or another environment",
-            where=str(target),
-            hint="repeat the command that began it, with --resume; or begin a new run",
-        )
-
-
-def next_attempts(run: Path, plan: CapturePlan) -> dict[str, int | None]:
-    """The name of each pass -> the number of its next attempt, or None where a verified record says it is done.
-
-    Raises:
-        InputError, DamagedFile, UnsupportedVersion: a record cannot be read.
-    """
-    records = read_pass_records(run)
-    attempts: dict[str, int | None] = {}
-    for planned in plan.passes:
-        earlier = [record for record in records if record.name == planned.name]
-        is_done = any(record.is_verified for record in earlier)
-        attempts[planned.name] = None if is_done else _next_attempt(run, planned, earlier)
-    return attempts
-
-
 def run_capture(run: Path, plan: CapturePlan, settings: CaptureSettings, progress: Progress) -> CaptureReport:
-    """Run every pass without a verified record, in order, until one fails or all are done; then write the manifest.
+    """Run every pass that is not done, in order, until one fails or all are done; then write the manifest.
 
     Raises:
-        CaptureError: a process cannot be started.
+        UsageError: another capture, or a job that one left behind, holds the run, or what is done is not comparable.
+        CaptureError: a process cannot be started, or the databases of a pass that is done have changed.
         DamagedFile: a record of an earlier attempt cannot be read.
     """
-    write_command_record(run, _command_record(plan, settings))
-    findings: list[Finding] = []
-    frames: list[PassFrames] = []
-    was_interrupted = False
-    is_good = True
-    for number, planned in enumerate(plan.passes, start=1):
-        earlier = [record for record in read_pass_records(run) if record.name == planned.name]
-        verified = [record for record in earlier if record.is_verified]
-        if verified:
-            frames += _reread(run, planned, verified[-1])
-            continue
+    with hold_run(run / PLAN_NAME) as lock:
+        done = find_done(run, plan, settings.circumstances)
+        write_command_record(run, _command_record(plan, settings))
+        findings: list[Finding] = []
+        frames: list[PassFrames] = []
+        was_interrupted = False
+        is_good = True
+        for number, planned in enumerate(plan.passes, start=1):
+            if planned.name in done:
+                frames.append(done[planned.name])
+                continue
 
-        def tell(elapsed_s: float, name: str = planned.name, number: int = number) -> None:
-            progress(name, number, len(plan.passes), elapsed_s)
+            def tell(elapsed_s: float, name: str = planned.name, number: int = number) -> None:
+                progress(name, number, len(plan.passes), elapsed_s)
 
-        attempt = _next_attempt(run, planned, earlier)
-        result, verification, record = _attempt(run, plan, planned, attempt, settings, tell)
-        write_pass_record(run, record)
-        findings += [Finding(**_finding_fields(finding)) for finding in record.findings]
-        frames.append(verification.frames)
-        was_interrupted = result.stopped_by is Stop.INTERRUPT
-        if was_interrupted or not record.is_verified:
-            is_good = False
-            break
-    differences: list[Finding] = []
-    if is_good:
-        differences = _compare(frames, str(run))
-        findings += differences
-        is_good = not has_fault(differences)
-    records = read_pass_records(run)
-    _write_manifest(run, records, differences)
+            attempt = next_attempt(run, planned)
+            result, verification, record = _attempt(run, plan, planned, attempt, settings, lock, tell)
+            write_pass_record(run, record)
+            findings += [Finding(**_finding_fields(finding)) for finding in record.findings]
+            frames.append(verification.frames)
+            was_interrupted = result.stopped_by is Stop.INTERRUPT
+            if was_interrupted or not record.is_verified:
+                is_good = False
+                break
+        differences = compare_frames(frames, str(run)) if is_good else []
+        records = read_pass_records(run)
+        is_complete = is_good and not has_fault(differences)
+        _write_manifest(run, records, differences, is_complete=is_complete)
     return CaptureReport(
-        records=records, findings=tuple(findings), is_complete=is_good, was_interrupted=was_interrupted
+        records=records,
+        findings=(*findings, *differences),
+        is_complete=is_complete,
+        was_interrupted=was_interrupted,
     )
-
-
-def _next_attempt(run: Path, planned: PlannedPass, earlier: Sequence[PassRecord]) -> int:
-    """One more than any attempt there is a record or a folder of: a killed capture leaves a folder and no record."""
-    attempt = max((record.attempt for record in earlier), default=0) + 1
-    while planned.folder(run, attempt).exists() or _log_path(run, planned, attempt, "stdout").exists():
-        attempt += 1
-    return attempt
-
-
-def _log_path(run: Path, planned: PlannedPass, attempt: int, stream: str) -> Path:
-    return run / LOGS_FOLDER / f"{planned.name.replace('/', '.')}.{attempt}.{stream}"
 
 
 def _attempt(
@@ -203,6 +159,7 @@ def _attempt(
     planned: PlannedPass,
     attempt: int,
     settings: CaptureSettings,
+    lock: int | None,
     tell: Callable[[float], None],
 ) -> tuple[ProcessResult, Verification, PassRecord]:
     folder = planned.folder(run, attempt)
@@ -210,17 +167,18 @@ def _attempt(
     for needed in (folder, spill, run / LOGS_FOLDER):
         needed.mkdir(parents=True, exist_ok=True)
     environment = {**planned.environment.apply(settings.environment), **planned.variables(run, attempt)}
-    stderr_path = _log_path(run, planned, attempt, "stderr")
+    stderr_path = log_path(run, planned, attempt, "stderr")
     argv = planned.argv(plan.tool, folder)
     request = ProcessRequest(
         argv=tuple(argv),
         env=environment,
         cwd=settings.working_directory,
-        stdout_path=_log_path(run, planned, attempt, "stdout"),
+        stdout_path=log_path(run, planned, attempt, "stdout"),
         stderr_path=stderr_path,
         deadline_s=settings.deadline_s,
         interrupt_grace_s=settings.interrupt_grace_s,
         terminate_grace_s=min(settings.interrupt_grace_s, _MOST_TERMINATE_GRACE_S),
+        inherited_descriptors=() if lock is None else (lock,),
     )
     result = run_process(request, on_wait=tell)
     verification = verify_pass(
@@ -252,7 +210,7 @@ def _attempt(
         databases=verification.databases,
         is_verified=not has_fault(findings),
         findings=tuple(finding.as_dict() for finding in findings),
-        facts=planned.facts,
+        facts={**planned.facts, CIRCUMSTANCES: dict(settings.circumstances)},
     )
     return result, verification, record
 
@@ -292,43 +250,6 @@ def _finding_fields(document: Mapping[str, Any]) -> dict[str, Any]:
     return {**document, "severity": Severity(document["severity"])}
 
 
-def _reread(run: Path, planned: PlannedPass, record: PassRecord) -> list[PassFrames]:
-    """The frames of a pass that was verified in an earlier run of us, to compare later passes with.
-
-    Raises:
-        CaptureError: its databases are not what they were when they were verified.
-    """
-    if planned.expectation.kind == "trace":
-        return []
-    verification = verify_pass(
-        run,
-        run / record.folder,
-        planned.expectation,
-        label=planned.name.split("/")[-1],
-        stderr_path=run / LOGS_FOLDER / "none",
-        spill_folder=run / SPILL_FOLDER / "none",
-    )
-    before = {database.path: database.sha256 for database in record.databases}
-    if before != {database.path: database.sha256 for database in verification.databases}:
-        raise CaptureError(
-            "verified-pass-changed",
-            f"the databases of {planned.name} are not those that were verified",
-            where=str(run / record.folder),
-            hint="begin a new run",
-        )
-    return [verification.frames]
-
-
-def _compare(frames: Sequence[PassFrames], where: str) -> list[Finding]:
-    counted = [part for part in frames if not part.counted.empty]
-    if len(counted) < 2:
-        return []
-    import pandas as pd
-
-    numbered = [number_executions(part.counted, part.processes, part.agents) for part in counted]
-    return compare_passes(pd.concat(numbered, ignore_index=True), where=where)
-
-
 def _command_record(plan: CapturePlan, settings: CaptureSettings) -> CommandRecord:
     tool = {"executable": plan.tool.executable, "version": str(plan.tool.version), **dict(plan.tool.facts)}
     return CommandRecord(
@@ -339,7 +260,9 @@ def _command_record(plan: CapturePlan, settings: CaptureSettings) -> CommandReco
     )
 
 
-def _write_manifest(run: Path, records: tuple[PassRecord, ...], differences: Sequence[Finding]) -> None:
+def _write_manifest(
+    run: Path, records: tuple[PassRecord, ...], differences: Sequence[Finding], *, is_complete: bool
+) -> None:
     """Sum up all records of the run; what the first command was, and what any of them found, stays."""
     commands = read_command_records(run)
     first = commands[0]
@@ -350,6 +273,8 @@ def _write_manifest(run: Path, records: tuple[PassRecord, ...], differences: Seq
         is_simulated=False,
         facts={
             **first.facts,
+            "is_complete": is_complete,
+            "differences": [finding.as_dict() for finding in differences],
             "preflight": _without_repeats([finding for command in commands for finding in command.findings]),
             "findings": _without_repeats([*of_passes, *(finding.as_dict() for finding in differences)]),
         },

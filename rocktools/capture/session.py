@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from rocktools.capture.collect import (
     CaptureReport,
     CaptureSettings,
     Progress,
-    next_attempts,
     prepare_run,
-    require_same_capture,
     run_capture,
 )
-from rocktools.capture.environment import EnvironmentDelta, profiling_delta
+from rocktools.capture.environment import EnvironmentDelta, profiling_delta, recorded_environment
 from rocktools.capture.plan import CapturePlan, PlannedPass, render_plan
 from rocktools.capture.preflight import Job
+from rocktools.capture.resume import next_attempts, require_same_capture
 from rocktools.capture.survey import Survey, take_survey
 from rocktools.capture.versions import ProfilerTool, SdkVersion
 from rocktools.capture.xla_flags import (
@@ -94,14 +94,15 @@ class Session:
         """What would run, as a shell script; of a capture that goes on, what is left of it.
 
         Raises:
-            UsageError: there is nothing to resume, or it is another capture.
+            UsageError: there is nothing to resume, or it is another capture, or its passes were made otherwise.
+            CaptureError: the databases of a pass that is done have changed.
             DamagedFile: the plan, or a record of an earlier attempt, cannot be read.
         """
         run = self.options.run.absolute()
         if not self.options.resumes:
             return render_plan(plan, run, self.options.environment)
         require_same_capture(run, plan)
-        return render_plan(plan, run, self.options.environment, next_attempts(run, plan))
+        return render_plan(plan, run, self.options.environment, next_attempts(run, plan, self._circumstances()))
 
     def execute(self, plan: CapturePlan, progress: Progress, *, findings: Sequence[Finding] = ()) -> CaptureReport:
         """Run it.
@@ -122,10 +123,19 @@ class Session:
             interrupt_grace_s=self.options.grace_s,
             argv=self.options.argv,
             created_utc=self.options.created_utc,
+            circumstances=self._circumstances(),
             facts=self.survey.as_facts(self.options.environment, self.options.working_directory),
             findings=(*self.survey.findings, *findings),
         )
         return run_capture(run, plan, settings, progress)
+
+    def _circumstances(self) -> dict[str, Any]:
+        """What decides the values beside the plan, and must not change between the passes of a run."""
+        return {
+            "tool version": str(self.tool.version),
+            "working directory": str(self.options.working_directory),
+            "environment": recorded_environment(self.options.environment),
+        }
 
 
 def begin_session(options: SessionOptions, job: Job) -> Session:

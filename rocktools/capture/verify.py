@@ -36,6 +36,16 @@ class PassFrames:
     processes: pd.DataFrame
     agents: pd.DataFrame
 
+    @classmethod
+    def empty(cls) -> PassFrames:
+        """Of a pass that counted nothing."""
+        return cls(
+            counted=COUNTED_DISPATCHES.empty(),
+            values=COUNTER_VALUES.empty(),
+            processes=PROCESSES.empty(),
+            agents=AGENTS.empty(),
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Verification:
@@ -164,14 +174,12 @@ def _read_replay(
                 advice="replay a single-process script",
             )
         )
-    first = read[0] if read else None
-    frames = PassFrames(
-        counted=first.counted if first else COUNTED_DISPATCHES.empty(),
-        values=first.values if first else COUNTER_VALUES.empty(),
-        processes=first.processes if first else PROCESSES.empty(),
-        agents=first.agents if first else AGENTS.empty(),
+    if not read:
+        return records, PassFrames.empty()
+    first = read[0]
+    return records, PassFrames(
+        counted=first.counted, values=first.values, processes=first.processes, agents=first.agents
     )
-    return records, frames
 
 
 def _fault_of(error: InputError, path: Path) -> Finding:

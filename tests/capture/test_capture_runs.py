@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from standins.install import APP, FAULT, SCENARIO, STATE, install_standins
 
+from rocktools.capture.run_lock import find_holders
 from rocktools.cli.main import main
 from rocktools.rundir import PassRecord, read_manifest, read_pass_records
 
@@ -288,7 +289,7 @@ def test_a_capture_resumes_at_the_first_pass_that_is_not_verified(monkeypatch: p
     assert {path for path in before if after.get(path) != before[path]} == {"run/manifest.json"}
 
 
-def test_a_capture_whose_process_was_killed_resumes(tools: Path) -> None:
+def test_a_capture_whose_process_was_killed_resumes(tools: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["pmc", "--force", "-o", "run", "--kernel", "loop_fusion_3", "--counters", TWO_GROUPS]
     command = [sys.executable, "-m", "rocktools.cli.main", *options, *JOB]
     # The second pass hangs, and we are killed while it does.
@@ -302,13 +303,73 @@ def test_a_capture_whose_process_was_killed_resumes(tools: Path) -> None:
     child.send_signal(signal.SIGKILL)
     child.wait()
     before = listing(Path("run"))
-    assert main([*options[:3], "run", "--resume", *options[4:], *JOB]) == 0
+    resume = [*options[:3], "run", "--resume", *options[4:], *JOB]
+    # The job lives on; nothing is started beside it.
+    assert main(resume) == 2
+    assert "run-in-use" in capsys.readouterr().err
+    for pid in find_holders(Path("run/plan.json")):
+        os.kill(pid, signal.SIGKILL)
+    while find_holders(Path("run/plan.json")):
+        time.sleep(0.05)
+    assert main(resume) == 0
     verified = [record for record in read_pass_records(Path("run")) if record.is_verified]
     assert [record.name for record in verified] == ["pmc/counters_1", "pmc/counters_2"]
     assert verified[1].attempt == 2
     # The command that was killed wrote no manifest, and yet is the first one of it.
     assert read_manifest(Path("run")).argv[1:] == tuple(command[3:])
     assert set(before) <= set(listing(Path("run")))
+
+
+def test_resuming_under_other_circumstances_is_refused_once_there_is_something_to_compare(
+    tools: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HIP_VISIBLE_DEVICES", "0")
+    monkeypatch.setenv(FAULT, "missing-counter@1")
+    assert pmc(counters=TWO_GROUPS) == 1
+    monkeypatch.setenv(FAULT, "missing-counter@3")  # of all starts: the second pass
+    monkeypatch.setenv("HIP_VISIBLE_DEVICES", "1")  # nothing is verified yet
+    assert pmc("--resume", counters=TWO_GROUPS) == 1
+    monkeypatch.delenv(FAULT)
+    monkeypatch.setenv("HIP_VISIBLE_DEVICES", "3")
+    before = listing(Path("run"))
+    capsys.readouterr()
+    for extra in ((), ("--dry-run",)):
+        assert pmc("--resume", *extra, counters=TWO_GROUPS) == 2
+        assert "HIP_VISIBLE_DEVICES was 1, is 3" in capsys.readouterr().err
+    assert listing(Path("run")) == before
+    monkeypatch.setenv("HIP_VISIBLE_DEVICES", "1")
+    assert pmc("--resume", counters=TWO_GROUPS) == 0
+
+
+@pytest.mark.parametrize("is_moved", [True, False])
+def test_a_trace_whose_databases_changed_is_not_called_complete(
+    is_moved: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace()
+    [database] = Path("run/trace").glob("*.db")
+    if is_moved:
+        database.rename("elsewhere.db")
+    else:
+        database.write_bytes(database.read_bytes() + b"0")
+    assert trace("--resume") == 1
+    assert "verified-pass-changed" in capsys.readouterr().err
+
+
+def test_passes_that_do_not_agree_are_repeated_on_resume(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FAULT, "other-geometry@2")
+    assert pmc(counters=TWO_GROUPS) == 1
+    facts = read_manifest(Path("run")).facts
+    assert facts["is_complete"] is False
+    assert [finding["rule"] for finding in facts["differences"]] == ["passes-differ-in-geometry"]
+    monkeypatch.delenv(FAULT)
+    assert pmc("--resume", counters=TWO_GROUPS) == 0
+    assert [(record.name, record.attempt) for record in read_pass_records(Path("run"))] == [
+        ("pmc/counters_1", 1),
+        ("pmc/counters_2", 1),
+        ("pmc/counters_2", 2),
+    ]
+    facts = read_manifest(Path("run")).facts
+    assert (facts["is_complete"], facts["differences"]) == (True, [])
 
 
 def test_resuming_with_other_options_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
