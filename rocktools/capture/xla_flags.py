@@ -123,7 +123,13 @@ def render_xla_flags(flags: Iterable[XlaFlag]) -> str:
     JAX's key of the compilation cache, launchers and scripts split the variable at blanks, so the fewer quotes the
     better.
     """
-    return " ".join(f"{flag.dashes}{flag.name}{_value_text(flag.value)}" for flag in flags)
+    return " ".join(f"{flag.dashes}{flag.name}{_value_of(flag)}" for flag in flags)
+
+
+def _value_of(flag: XlaFlag) -> str:
+    if flag.value is not None and _NAME.fullmatch(flag.name) is None:  # behind such a name XLA knows no quotes
+        return f"={flag.value}"
+    return _value_text(flag.value)
 
 
 def _value_text(value: str | None) -> str:

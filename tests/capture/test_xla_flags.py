@@ -78,6 +78,7 @@ def test_written_flags_are_read_back(found):
 @given(any_text)
 @example("--a='")
 @example('--a="\\')
+@example("-\\='")
 def test_any_text_is_read_and_writing_it_again_changes_nothing(text):
     parsed = parse_xla_flags(text)
     assert text.endswith(parsed.unread)
