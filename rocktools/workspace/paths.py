@@ -43,6 +43,7 @@ class DatabasePath:
         is_named: the user named this very file, so that it is read in any case, and a fault in it is no remark.
         is_unverified: a run directory holds it, and no record there says that its rows were verified.
         is_replay: it is no database, but JSON of in-process kernel replay.
+        capture: the run directory, where a capture of ours made it.
     """
 
     path: Path
@@ -51,6 +52,7 @@ class DatabasePath:
     is_named: bool
     is_unverified: bool = False
     is_replay: bool = False
+    capture: Path | None = None
 
 
 def find_databases(arguments: Sequence[str | Path]) -> tuple[DatabasePath, ...]:
@@ -81,6 +83,7 @@ def find_databases(arguments: Sequence[str | Path]) -> tuple[DatabasePath, ...]:
                 is_named=is_named,
                 is_unverified=run is not None and run.verified is not None and resolved not in run.verified,
                 is_replay=run is not None and run.verified is not None and path.name.endswith(_REPLAY_ENDING),
+                capture=run.root if run is not None and run.verified is not None else None,
             )
     return tuple(found.values())
 

@@ -11,7 +11,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from rocktools.rundir import MANIFEST_NAME, PASSES_FOLDER, read_pass_records
+from rocktools.errors import InputError
+from rocktools.findings import Finding, Severity
+from rocktools.rundir import MANIFEST_NAME, PASSES_FOLDER, PassRecord, read_manifest, read_pass_records
 
 _PLAN_NAME = "plan.json"  # of rocktools.capture, which analysis does not import
 _REPLAYS_FOLDER = "replays"
@@ -23,7 +25,8 @@ class RunDirectory:
 
     Attributes:
         root: the folder.
-        verified: the files of verified passes; None where no capture of ours ran, so that none could fail.
+        verified: the files of each pass's last verified attempt; None where no capture of ours ran, so that none
+            could fail.
         replay_folders: where passes of in-process kernel replay left their files.
     """
 
@@ -74,6 +77,38 @@ class RunDirectories:
         return self._known[folder]
 
 
+def check_capture(run: Path) -> list[Finding]:
+    """What is wrong with a capture as a whole, beside its single passes."""
+    try:
+        facts = read_manifest(run).facts
+    except InputError as error:
+        return [
+            Finding(
+                rule="capture-unfinished",
+                severity=Severity.WARNING,
+                where=str(run),
+                message=f"the capture has not ended, or was killed: {error.what}",
+                advice="go on with it: the same command and --resume",
+            )
+        ]
+    differences = facts.get("differences")
+    findings = [
+        Finding(**{**difference, "severity": Severity(difference["severity"])})
+        for difference in (differences if isinstance(differences, list) else [])
+    ]
+    if not findings and facts.get("is_complete") is False:
+        findings.append(
+            Finding(
+                rule="capture-incomplete",
+                severity=Severity.WARNING,
+                where=str(run),
+                message="a pass has no verified result, so that counters may be missing",
+                advice="go on with it: the same command and --resume",
+            )
+        )
+    return findings
+
+
 def folders_below(root: Path, file: Path) -> tuple[str, ...]:
     """Names of the folders between `root` and a file in it; () where it is not in it."""
     for place in _places(file):
@@ -88,6 +123,10 @@ def _places(path: Path) -> tuple[Path, Path]:
     return Path(os.path.abspath(path)), path.resolve()  # noqa: PTH100  (Path.absolute keeps `..`)
 
 
+def _attempt_of(record: PassRecord) -> int:
+    return record.attempt
+
+
 def _read_run_directory(folder: Path) -> RunDirectory | None:
     """What the records of a folder say; None where it is no run directory.
 
@@ -99,10 +138,13 @@ def _read_run_directory(folder: Path) -> RunDirectory | None:
     if not (has_plan or has_records):
         return RunDirectory(root=folder) if _is_ours(folder / MANIFEST_NAME) else None
     records = read_pass_records(folder)
-    good = [record for record in records if record.is_verified]
+    # The last one: a pass that did not agree with the others is repeated, and has two.
+    good = {record.name: record for record in sorted(records, key=_attempt_of) if record.is_verified}
     return RunDirectory(
         root=folder,
-        verified=frozenset((folder / database.path).resolve() for record in good for database in record.databases),
+        verified=frozenset(
+            (folder / database.path).resolve() for record in good.values() for database in record.databases
+        ),
         replay_folders=tuple((folder / record.folder).resolve() for record in records if record.kind == "replay"),
     )
 

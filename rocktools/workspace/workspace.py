@@ -27,6 +27,7 @@ from rocktools.sources.rocpd.schema import ProcessTables
 from rocktools.units import count_noun
 from rocktools.workspace.loading import LoadedFiles, LoadedProcess, nothing_readable, nothing_verified, unreadable
 from rocktools.workspace.paths import find_databases
+from rocktools.workspace.run_directories import check_capture
 
 
 class Workspace:
@@ -64,6 +65,8 @@ class Workspace:
             raise UsageError("no-files", "no file, folder or pattern was named")
         sources = find_databases(arguments)
         files = LoadedFiles()
+        for capture in dict.fromkeys(source.capture for source in sources):
+            files.findings += [] if capture is None else check_capture(capture)
         for source in sources:
             files.load(source)
         workspace = cls(files, accelerate=accelerate)

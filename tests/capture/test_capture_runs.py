@@ -17,6 +17,7 @@ from standins.install import APP, FAULT, SCENARIO, STATE, install_standins
 from rocktools.capture.run_lock import find_holders
 from rocktools.cli.main import main
 from rocktools.rundir import PassRecord, read_manifest, read_pass_records
+from rocktools.workspace.workspace import Workspace
 
 JOB = ["--", sys.executable, str(APP)]
 COUNTERS = "SQ_WAVES,GRBM_GUI_ACTIVE"
@@ -361,6 +362,8 @@ def test_passes_that_do_not_agree_are_repeated_on_resume(monkeypatch: pytest.Mon
     facts = read_manifest(Path("run")).facts
     assert facts["is_complete"] is False
     assert [finding["rule"] for finding in facts["differences"]] == ["passes-differ-in-geometry"]
+    with Workspace.open(["run"]) as workspace:
+        assert "passes-differ-in-geometry" in [finding.rule for finding in workspace.findings]
     monkeypatch.delenv(FAULT)
     assert pmc("--resume", counters=TWO_GROUPS) == 0
     assert [(record.name, record.attempt) for record in read_pass_records(Path("run"))] == [
@@ -370,6 +373,12 @@ def test_passes_that_do_not_agree_are_repeated_on_resume(monkeypatch: pytest.Mon
     ]
     facts = read_manifest(Path("run")).facts
     assert (facts["is_complete"], facts["differences"]) == (True, [])
+    with Workspace.open(["run"]) as workspace:
+        rules_found = [finding.rule for finding in workspace.findings]
+        assert "passes-differ-in-geometry" not in rules_found
+        assert "pass-not-verified" in rules_found  # the attempt that was repeated
+        assert sorted(workspace.counted_dispatches()["pass"].unique()) == ["counters_1", "counters_2"]
+        assert len(workspace.processes()) == 2
 
 
 def test_resuming_with_other_options_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
