@@ -30,7 +30,8 @@ from rocktools.render.table import Table, table_column, table_from_spec, top_row
 BOOT_NS = 13_000_000_000_000_001  # above 2**53: a float would lose the last digit
 SCHEMA = json.loads((Path(rocktools.render.__file__).parent / "table.schema.json").read_text(encoding="utf-8"))
 
-texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.sampled_from(
+# No zero character: pandas 2 takes "" and "\0" for one category, whoever writes the file.
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12) | st.sampled_from(
     [
         "a,b",
         'say "hi"',
