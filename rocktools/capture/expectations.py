@@ -39,6 +39,7 @@ class Expectation:
         kernels: which kernels are counted; None for a trace.
         names: kernels that were asked for by their whole name; each must occur.
         iterations: which executions of each; None for all.
+        processes_count: how many processes must have left their rows; None where that is not known.
     """
 
     kind: str
@@ -46,6 +47,24 @@ class Expectation:
     kernels: KernelFilter | None = None
     names: tuple[str, ...] = ()
     iterations: Iterations | None = None
+    processes_count: int | None = None
+
+
+def check_processes(found_count: int, expectation: Expectation, where: str) -> list[Finding]:
+    """Processes that left nothing. Only the user knows how many there should be: one that was killed tells nobody."""
+    asked_count = expectation.processes_count
+    if asked_count is None or found_count >= asked_count:
+        return []
+    return [
+        _fault(
+            "processes-missing",
+            where,
+            f"{found_count:,} of the {asked_count:,} processes left a database",
+            "workers that are killed before they end lose theirs: let the job wait for them",
+            found_count=found_count,
+            asked_count=asked_count,
+        )
+    ]
 
 
 def check_files(

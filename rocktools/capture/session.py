@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,7 @@ class SessionOptions:
         dumps_hlo: whether XLA writes the compiled programs into the run.
         ignores_faults: whether preflight faults stop nothing.
         resumes: whether an earlier capture in this run goes on.
+        processes_count: how many processes of the job use a GPU; None where that is not known.
     """
 
     run: Path
@@ -68,6 +69,7 @@ class SessionOptions:
     dumps_hlo: bool = True
     ignores_faults: bool = False
     resumes: bool = False
+    processes_count: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +90,11 @@ class Session:
 
     def plan(self, passes: Sequence[PlannedPass]) -> CapturePlan:
         """These passes with this session's tool."""
-        return CapturePlan(tool=self.tool, passes=tuple(passes))
+        expecting = [
+            replace(planned, expectation=replace(planned.expectation, processes_count=self.options.processes_count))
+            for planned in passes
+        ]
+        return CapturePlan(tool=self.tool, passes=tuple(expecting))
 
     def render(self, plan: CapturePlan) -> str:
         """What would run, as a shell script; of a capture that goes on, what is left of it.

@@ -92,6 +92,8 @@ def verify_pass(
         collected = _Collected()
         records = [_read_database(run, path, label, collected, findings) for path in found]
         frames = collected.frames()
+    processes_count = len({label for record in records for label in record.processes})
+    findings += expectations.check_processes(processes_count, expectation, str(folder))
     if found:
         dispatches_count = sum(record.dispatches_count for record in records)
         findings += _check_rows(frames, expectation, str(folder), dispatches_count)

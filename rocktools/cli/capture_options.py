@@ -59,6 +59,13 @@ _OPTIONS = (
         help="A variable for the job; may be repeated.",
     ),
     click.option(
+        "--processes",
+        "processes_count",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Processes of the job that use a GPU: a pass that has fewer fails.  [default: not checked]",
+    ),
+    click.option(
         "--command-buffers",
         type=click.Choice(["off", "keep"]),
         default="off",
@@ -87,6 +94,7 @@ def capture_options(function: _Function) -> _Function:
         deadline_s: float | None,
         grace_s: float,
         variables: tuple[str, ...],
+        processes_count: int | None,
         command_buffers: str,
         tool_path: str | None,
         sdk_version: str | None,
@@ -123,6 +131,7 @@ def capture_options(function: _Function) -> _Function:
             keeps_command_buffers=command_buffers == "keep",
             ignores_faults=force,
             resumes=resume,
+            processes_count=processes_count,
         )
         return function(*args, session_options=session_options, dry_run=dry_run, **options)
 

@@ -381,6 +381,18 @@ def test_passes_that_do_not_agree_are_repeated_on_resume(monkeypatch: pytest.Mon
         assert len(workspace.processes()) == 2
 
 
+@pytest.mark.parametrize("is_dropped", [True, False])
+def test_a_worker_that_left_nothing_is_a_fault_where_their_number_is_known(
+    is_dropped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("scenario.json").write_text(json.dumps({"processes_count": 2, "agents_count": 2}))
+    monkeypatch.setenv(SCENARIO, str(Path("scenario.json").absolute()))
+    if is_dropped:
+        monkeypatch.setenv(FAULT, "dropped-process")
+    assert trace("--processes", "2") == int(is_dropped)
+    assert ("processes-missing" in rules()) is is_dropped
+
+
 def test_resuming_with_other_options_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     pmc()
     assert pmc("--resume", counters="SQ_WAVES") == 2
