@@ -403,6 +403,232 @@ KERNEL_SYMBOLS = FrameSpec(
     ),
 )
 
+_HOST = Column("host", "category", "name of the host that the plane was recorded on; `host` where the file has none")
+_EVENT_KEY = (
+    _RUN,
+    _HOST,
+    Column("device", "category", "plane of the XSpace: `/device:GPU:0`"),
+    Column("line", "category", "line of the plane: `Stream #2`; with `#<id>` behind it where two have one name"),
+    Column("event_index", "int64", "position of the event in its line"),
+)
+_NO_STAT = "the event has no such statistic"
+_EVENT_TIMES = (
+    Column("start_ns", "int64", "start on the clock of the profile, rounded down from picoseconds"),
+    Column("end_ns", "int64", "end on the clock of the profile, rounded down from picoseconds"),
+    Column("duration_ps", "int64", "exact duration in picoseconds"),
+)
+_ANNOTATION = (
+    Column("program_id", "category", "id of the HLO module, in decimal, as in INSTRUCTIONS", _NO_STAT),
+    Column("hlo_module", "category", "name of the HLO module", _NO_STAT),
+    Column("hlo_op", "category", "name of the HLO instruction, or of the command buffer, that launched it", _NO_STAT),
+    Column("correlation_id", "Int64", "what a device event shares with the host call that launched it", _NO_STAT),
+)
+
+DEVICE_EVENTS = FrameSpec(
+    name="DEVICE_EVENTS",
+    meaning="One row per event of a raw line of a device plane of a JAX profile (XSpace); derived lines are left out.",
+    key=("run", "host", "device", "line", "event_index"),
+    sort=("run", "host", "device", "start_ns", "line", "event_index"),
+    columns=(
+        *_EVENT_KEY,
+        Column("kind", "category", "`kernel`, `copy`, `memset`, `memory` (allocation, release) or `other`"),
+        Column("kernel_name", "category", "name of the event, without `.kd` and ` [clone .kd]`"),
+        Column("raw_kernel_name", "category", "name of the event as recorded"),
+        *_EVENT_TIMES,
+        *_ANNOTATION,
+        Column(
+            "scope_hint",
+            "category",
+            "the profiler's `prefix/name`: a common prefix of op_names, not the scope",
+            _NO_STAT,
+        ),
+        Column("stream_id", "Int64", "number in the name of the line", "the line has no number"),
+        Column(
+            "grid_workitems_x", "Int64", "grid in work-items, x: workgroups of the profile times workgroup", _NO_STAT
+        ),
+        Column("grid_workitems_y", "Int64", "grid in work-items, y", _NO_STAT),
+        Column("grid_workitems_z", "Int64", "grid in work-items, z", _NO_STAT),
+        Column("workgroup_workitems_x", "Int64", "workgroup in work-items, x", _NO_STAT),
+        Column("workgroup_workitems_y", "Int64", "workgroup in work-items, y", _NO_STAT),
+        Column("workgroup_workitems_z", "Int64", "workgroup in work-items, z", _NO_STAT),
+        Column("lds_bytes", "Int64", "LDS of a workgroup", _NO_STAT),
+        Column("scratch_bytes", "Int64", "private memory of a work-item", _NO_STAT),
+        Column("size_bytes", "Int64", "bytes copied, set or allocated", "not a memory event, or not recorded"),
+    ),
+)
+
+HOST_EVENTS = FrameSpec(
+    name="HOST_EVENTS",
+    meaning="One row per event of a host thread in a JAX profile (XSpace): annotations, HIP calls, HLO on CPUs.",
+    key=("run", "host", "device", "line", "event_index"),
+    sort=("run", "host", "device", "start_ns", "line", "event_index"),
+    columns=(
+        *_EVENT_KEY,
+        Column("event_name", "category", "name of the event as recorded"),
+        *_EVENT_TIMES,
+        *_ANNOTATION,
+        Column("step_number", "Int64", "number of the step that the event marks", "not a StepTraceAnnotation"),
+    ),
+)
+
+PROFILED_DEVICES = FrameSpec(
+    name="PROFILED_DEVICES",
+    meaning="One row per device plane of a JAX profile (XSpace), also those without events; facts as recorded.",
+    key=("run", "host", "device"),
+    sort=("run", "host", "device"),
+    columns=(
+        _RUN,
+        _HOST,
+        Column("device", "category", "plane of the XSpace: `/device:GPU:0`"),
+        Column(
+            "arch",
+            "category",
+            "gfx name: recorded, or from the compute capability (9.4 gfx942, 9.5 gfx950)",
+            "neither is recorded",
+        ),
+        Column("vendor", "category", "vendor as recorded", "not recorded"),
+        Column("cu_count", "Int64", "compute units (the profile's core_count)", "not recorded"),
+        Column("clock_hz", "Int64", "clock as recorded (the profile's clock_rate)", "not recorded"),
+        Column("memory_bytes", "Int64", "device memory", "not recorded"),
+        Column(
+            "memory_bytes_per_s",
+            "Int64",
+            "memory bandwidth as recorded: on ROCm half of the data sheet",
+            "not recorded",
+        ),
+        Column("lines_count", "int64", "raw lines with at least one event"),
+        Column("events_count", "int64", "events on raw lines"),
+        Column("annotated_count", "int64", "of those, the ones that name an HLO instruction"),
+        Column("start_ns", "Int64", "start of the first event", "no event"),
+        Column("end_ns", "Int64", "end of the last event", "no event"),
+        Column("sum_ps", "int64", "durations added up"),
+        Column("union_ps", "int64", "time covered by at least one event"),
+    ),
+)
+
+PROGRAMS = FrameSpec(
+    name="PROGRAMS",
+    meaning="One row per compiled program of a run: HLO in a JAX profile, or in a folder of XLA dumps.",
+    key=("run", "program_id"),
+    sort=("run", "program_id"),
+    columns=(
+        _RUN,
+        Column("program_id", "category", "id of the HLO module in decimal, or its name where the source holds no id"),
+        Column("hlo_module", "category", "name of the module"),
+        Column("instructions_count", "int64", "instructions in all its computations"),
+        Column("fusions_count", "int64", "fusion instructions"),
+        Column("custom_calls_count", "int64", "custom calls"),
+        Column("collectives_count", "int64", "collective operations, each start counted once"),
+        Column("thunks_count", "Int64", "thunks of its thunk sequence", "no thunk sequence was found beside it"),
+        Column("is_complete", "bool", "whether everything was read"),
+        Column("path", "category", "the file it was read from"),
+    ),
+)
+
+INSTRUCTIONS = FrameSpec(
+    name="INSTRUCTIONS",
+    meaning="One row per HLO instruction of a compiled program; sizes and costs are the compiler's estimates.",
+    key=("program_id", "instruction"),
+    sort=("program_id", "computation", "position_index"),
+    columns=(
+        Column("program_id", "category", "id of the HLO module in decimal, or its name where the source holds no id"),
+        Column("instruction", "category", "name of the instruction"),
+        Column("computation", "category", "computation it is in"),
+        Column("position_index", "int64", "place in that computation; the order of launches where it is scheduled"),
+        Column("opcode", "category", "as in HLO text"),
+        Column("fusion_kind", "category", "kLoop, kInput, kOutput, kCustom", "not a fusion"),
+        Column("shape", "category", "of the result, with layouts"),
+        Column("custom_call_target", "category", "what a custom call calls", "not a custom call"),
+        Column(
+            "op_name", "category", "path of the frontend, its own or that of its fused computation", "neither has one"
+        ),
+        Column(
+            "op_name_origin",
+            "category",
+            "`instruction`, `fused_root` or `fused_inner`: whose op_name it is",
+            "no op_name",
+        ),
+        Column("scope", "category", "path without jit, transform and phase tokens", "no op_name"),
+        Column(
+            "phase",
+            "category",
+            "forward, backward, rematerialized or none of them as the path says",
+            "the path says nothing",
+        ),
+        Column("source_file", "category", "file of the frontend's code", "not recorded"),
+        Column("source_line", "Int64", "line in that file", "not recorded"),
+        Column(
+            "calls_count",
+            "Int64",
+            "executions in one run of the program: product of the enclosing trip counts",
+            "a trip count is unknown, or it is reached through a branch",
+        ),
+        Column(
+            "compute_flop", "Int64", "floating-point operations of one execution", "no rule for this opcode or target"
+        ),
+        Column(
+            "read_bytes", "Int64", "bytes read by one execution, each operand once", "no rule for this opcode or target"
+        ),
+        Column("written_bytes", "Int64", "bytes written by one execution", "no rule for this opcode or target"),
+        Column(
+            "payload_bytes",
+            "Int64",
+            "bytes a collective moves per device: the larger of its input and result",
+            "not a collective",
+        ),
+        Column("fingerprint", "category", "the same for the same computation in another compilation, however numbered"),
+    ),
+)
+
+_LINK = (
+    Column("program_id", "category", "program of the instruction", "unlinked"),
+    Column("instruction", "category", "the HLO instruction that launched it", "unlinked or ambiguous"),
+    Column("method", "category", "`annotation`, `thunk`, `schedule` or `name`; `none` where unlinked"),
+    Column("confidence", "category", "`certain`, `likely`, `ambiguous` or `unlinked`"),
+    Column(
+        "probability_ratio",
+        "float64",
+        "probability of the instruction by the model of the schedule",
+        "no model was used",
+    ),
+    Column("candidates_count", "int64", "instructions that it may belong to"),
+    Column("candidates", "category", "those instructions, most probable first, at most eight", "none, or one only"),
+)
+
+DISPATCH_EDGES = FrameSpec(
+    name="DISPATCH_EDGES",
+    meaning="One row per dispatch: the HLO instruction it belongs to, how that was found, and how sure it is.",
+    key=("run", "process", "dispatch_id"),
+    sort=("run", "process", "dispatch_id"),
+    columns=(
+        *_KEY,
+        Column("dispatch_id", "int64", "as in DISPATCHES"),
+        *_LINK,
+        Column("thunk_id", "Int64", "thunk that launched it", "not placed in a thunk sequence"),
+        Column(
+            "execution_index",
+            "Int64",
+            "which execution of the program in this trace, from 0",
+            "not placed in a thunk sequence",
+        ),
+        Column(
+            "iterations",
+            "category",
+            "iterations of the enclosing loops from outside in, as `0/17`",
+            "outside of loops, or not placed",
+        ),
+        Column("is_iteration_sure", "bool", "whether execution and iterations can be relied on"),
+    ),
+)
+
+EVENT_EDGES = FrameSpec(
+    name="EVENT_EDGES",
+    meaning="One row per event of a JAX profile that could belong to an HLO instruction: which, how found, how sure.",
+    key=("run", "host", "device", "line", "event_index"),
+    sort=("run", "host", "device", "line", "event_index"),
+    columns=(*_EVENT_KEY, *_LINK),
+)
+
 SPECS = {
     spec.name: spec
     for spec in (
@@ -417,9 +643,16 @@ SPECS = {
         AGENTS,
         PROCESSES,
         KERNEL_SYMBOLS,
+        DEVICE_EVENTS,
+        HOST_EVENTS,
+        PROFILED_DEVICES,
+        PROGRAMS,
+        INSTRUCTIONS,
+        DISPATCH_EDGES,
+        EVENT_EDGES,
     )
 }
 
 # Numeric columns that are identities, indices or raw values, and so end in no unit.
 UNITLESS_SUFFIXES = ("_id", "_index", "_pass", "_value")
-UNITLESS = frozenset({"pid", "ppid", "rank", "address", "value"})
+UNITLESS = frozenset({"pid", "ppid", "rank", "address", "value", "step_number", "source_line"})

@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1] / "rocktools"
 
 FLOOR = {"errors", "evidence", "units", "findings", "intervals", "frames"}
-ANYONE = {"extras", "assets"}  # small, standard library and errors only
+ANYONE = {"extras", "assets", "protos"}  # small, standard library and errors only; protos needs protobuf when called
 _BELOW_WORKSPACE = {
     *FLOOR, "process", "rundir", "devices", "hlo", "timeline", "sources", "counters", "analytic", "roofline",
     "correlate", "attribution", "rules",
@@ -30,6 +30,7 @@ TABLE: dict[str, set[str]] = {
     "units": set(),
     "extras": {"errors"},
     "assets": {"errors"},
+    "protos": set(),
     "findings": {"errors", "evidence"},
     "intervals": {"errors"},  # for ContractError; the design names numpy only
     "frames": {"errors", "evidence", "units"},

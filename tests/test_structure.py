@@ -19,7 +19,9 @@ FUNCTION_LINES = 60
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
 
 # File, or file:function -> why it is longer. One that is short again fails the test.
-LONG_MODULES: dict[str, str] = {}
+LONG_MODULES: dict[str, str] = {
+    "frames.py": "a table of data: the columns of every frame, which the design wants in one place",
+}
 LONG_FUNCTIONS: dict[str, str] = {}
 
 # Put together here, so that this file does not contain what it looks for.
