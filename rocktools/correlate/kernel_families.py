@@ -1,4 +1,4 @@
-"""Kernel names -> the library a kernel belongs to. A library kernel carries no HLO name and cannot be joined by its own.
+"""Kernel names -> the library a kernel belongs to. A library kernel carries no HLO name: nothing joins it by its own.
 
 One table, tried from top to bottom; a name that no row knows is `unknown`, which is what most kernels of XLA's code
 generators are (`loop_fusion_3`), as are the kernels of users. Only the name decides. The target of a custom call does
