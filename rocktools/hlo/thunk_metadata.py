@@ -1,6 +1,6 @@
 """`*.thunk_metadata.txt` of an XLA:GPU dump -> the HLO instruction of every thunk id; and its join to the thunks.
 
-The file is a proto as text, one record `thunk_metadata { thunk_info { profile_annotation thunk_id } thunk_kind }` a thunk.
+The file is a proto as text; a thunk is `thunk_metadata { thunk_info { profile_annotation thunk_id } thunk_kind }`.
 Only these three fields are read, and as text: what else a version of XLA adds cannot hurt.
 """
 
