@@ -629,6 +629,61 @@ EVENT_EDGES = FrameSpec(
     columns=(*_EVENT_KEY, *_LINK),
 )
 
+_DEVICE = Column("device", "category", "label of the device, as in AGENTS")
+
+STEPS = FrameSpec(
+    name="STEPS",
+    meaning="One row per step and device: the window that counts as the step there, and how it was found.",
+    key=("run", "device", "step_index"),
+    sort=("run", "device", "step_index"),
+    columns=(
+        _RUN,
+        _DEVICE,
+        Column("step_index", "int64", "position among the steps found in this run, from 0; equal on every device"),
+        Column("step_number", "Int64", "the job's own number of the step", "the method gives none"),
+        Column("start_ns", "int64", "start of the window, trace clock"),
+        Column("end_ns", "int64", "end of the window, trace clock"),
+        Column("method", "category", "`annotation`, `range`, `period`, `window` (given by the user) or `whole`"),
+        Column("is_complete", "bool", "whether the trace holds the whole step"),
+        Column("is_warmup", "bool", "whether it compiles, autotunes, or is the first of its executable"),
+        Column("step_class", "category", "`light` or `heavy` where durations fall into two groups", "one group"),
+        Column("evidence", "category", "how the window was obtained: measured, declared or inferred"),
+    ),
+)
+
+ATTRIBUTED = FrameSpec(
+    name="ATTRIBUTED",
+    meaning="One row per kernel or copy of a trace: the one class, phase and component that its time is booked under.",
+    key=("run", "process", "kind", "event_id"),
+    sort=("run", "device", "start_ns", "process", "kind", "event_id"),
+    columns=(
+        *_KEY,
+        Column("kind", "category", "`dispatch` (row of DISPATCHES) or `copy` (row of COPIES)"),
+        Column("event_id", "int64", "`dispatch_id` or `copy_id` of that row"),
+        _DEVICE,
+        Column("stream_id", "Int64", "HIP stream", "not recorded"),
+        Column("name", "category", "kernel name, or kind of copy"),
+        Column("start_ns", "int64", "start on the device, trace clock"),
+        Column("end_ns", "int64", "end on the device, trace clock"),
+        Column("activity", "category", "`compute`, `communication` or `copy`: each row is in exactly one"),
+        Column(
+            "phase",
+            "category",
+            "forward, backward, rematerialized, loss, accumulation, optimizer, input or unattributed",
+        ),
+        Column("component", "category", "component by the component map; `unattributed` where no rule fits"),
+        Column("instruction", "category", "HLO instruction", "unlinked or ambiguous"),
+        Column("program_id", "category", "program of the instruction", "unlinked or ambiguous"),
+        Column("scope", "category", "scope of the instruction", "no instruction, or it has no op_name"),
+        Column("collective", "category", "all-gather, all-reduce, ...", "not a collective, or its kind is unknown"),
+        Column("payload_bytes", "Int64", "bytes the collective moves per device", "not a collective, or unknown"),
+        Column("is_mixed", "bool", "whether its fusion holds instructions of another phase too"),
+        Column("is_inferred", "bool", "whether phase or component come from the data flow or a kernel name alone"),
+        Column("rule", "category", "what decided: the rule's name and, where a map did, its entry"),
+        Column("step_index", "Int64", "step it is in (by its start)", "outside of every step"),
+    ),
+)
+
 SPECS = {
     spec.name: spec
     for spec in (
@@ -650,6 +705,8 @@ SPECS = {
         INSTRUCTIONS,
         DISPATCH_EDGES,
         EVENT_EDGES,
+        STEPS,
+        ATTRIBUTED,
     )
 }
 

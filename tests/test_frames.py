@@ -101,7 +101,13 @@ def test_key_and_sort_columns_exist(spec: FrameSpec) -> None:
 @pytest.mark.parametrize("spec", ALL_SPECS)
 def test_key_starts_with_the_source_of_the_row(spec: FrameSpec) -> None:
     """A process of a trace, a host of a JAX profile, or a compiled program, which several runs may share."""
-    owners = (("run", "process"), ("run", "host"), ("run", "program_id"), ("program_id", "instruction"))
+    owners = (
+        ("run", "process"),
+        ("run", "host"),
+        ("run", "device"),
+        ("run", "program_id"),
+        ("program_id", "instruction"),
+    )
     assert spec.key[:2] == spec.names[:2]
     assert spec.key[:2] in owners
 
