@@ -78,7 +78,7 @@ class Instruction:
     computation: str
     position: int
     is_root: bool = False
-    attributes: Mapping[str, str] = _NO_ATTRIBUTES
+    attributes: Mapping[str, str] = field(default_factory=lambda: _NO_ATTRIBUTES)
     argument: str = ""
     metadata: Metadata = NO_METADATA
     line_number: int | None = None
@@ -159,7 +159,7 @@ class HloModule:
     computations: Mapping[str, Computation]
     entry_name: str | None
     is_scheduled: bool
-    attributes: Mapping[str, str] = _NO_ATTRIBUTES
+    attributes: Mapping[str, str] = field(default_factory=lambda: _NO_ATTRIBUTES)
     stack_frames: Mapping[int, StackFrame] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     is_complete: bool = True
