@@ -1,0 +1,162 @@
+"""Links -> the columns of DISPATCH_EDGES and EVENT_EDGES: what a method found, laid out over the rows it is about.
+
+Rows are many and different links are few, so a method makes one `Link` per distinct question (a kernel in a program, an
+annotation) and says which row has which. Nothing here decides what is linked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from rocktools.frames import DISPATCH_EDGES, EVENT_EDGES, nullable_int64, require_frame
+
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+SHOWN_CANDIDATES = 8
+
+
+class Method(str, Enum):
+    """How a link was found, strongest first."""
+
+    ANNOTATION = "annotation"
+    THUNK = "thunk"
+    SCHEDULE = "schedule"
+    NAME = "name"
+    NONE = "none"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class Confidence(str, Enum):
+    """How sure a link is, surest first."""
+
+    CERTAIN = "certain"
+    LIKELY = "likely"
+    AMBIGUOUS = "ambiguous"
+    UNLINKED = "unlinked"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """What one method says about one question.
+
+    Attributes:
+        program_id: program of the instruction; None where it is unlinked, or where candidates are of several programs.
+        instruction: None where it is unlinked or ambiguous.
+        method: how it was found.
+        confidence: how sure it is.
+        candidates: all instructions it may belong to, most probable first; with `program/` in front where they are of
+            several programs.
+    """
+
+    program_id: str | None = None
+    instruction: str | None = None
+    method: Method = Method.NONE
+    confidence: Confidence = Confidence.UNLINKED
+    candidates: tuple[str, ...] = ()
+
+    @property
+    def candidates_text(self) -> str | None:
+        """The first candidates, separated by a comma and a blank; None where the only one is linked, or none is."""
+        return ", ".join(self.candidates[:SHOWN_CANDIDATES]) or None if self.instruction is None else None
+
+
+UNLINKED = Link()
+
+
+def build_link(found: Sequence[tuple[str, str]], *, method: Method, confidence: Confidence) -> Link:
+    """One candidate is a link of that confidence, several are ambiguous, none is no link.
+
+    Args:
+        found: (program id, instruction), most probable first.
+        method: how they were found.
+        confidence: of a single candidate; where that is ambiguous, it is listed and not linked.
+    """
+    if not found:
+        return UNLINKED
+    programs = {program_id for program_id, _ in found}
+    program_id = found[0][0] if len(programs) == 1 else None
+    if len(found) == 1 and confidence is not Confidence.AMBIGUOUS:
+        name = found[0][1]
+        return Link(program_id=program_id, instruction=name, method=method, confidence=confidence, candidates=(name,))
+    names = tuple(name if program_id is not None else f"{program}/{name}" for program, name in found)
+    return Link(program_id=program_id, method=method, confidence=Confidence.AMBIGUOUS, candidates=names)
+
+
+def build_event_edges(events: pd.DataFrame, links: Sequence[Link], of: IntArray) -> pd.DataFrame:
+    """EVENT_EDGES.
+
+    Args:
+        events: DEVICE_EVENTS or HOST_EVENTS, at least with the key.
+        links: the different ones.
+        of: for each event, the place of its link.
+    """
+    keys = {name: _by_label(events[name]) for name in EVENT_EDGES.key}
+    frame = pd.DataFrame({**keys, **_link_columns(links, of)})
+    frame = frame.sort_values(list(EVENT_EDGES.sort), kind="stable", ignore_index=True)
+    return require_frame(frame, EVENT_EDGES)
+
+
+def build_dispatch_edges(dispatches: pd.DataFrame, links: Sequence[Link], of: IntArray) -> pd.DataFrame:
+    """DISPATCH_EDGES of links that say the instruction, but not which execution of it.
+
+    Args:
+        dispatches: DISPATCHES or COUNTED_DISPATCHES, at least with the key of DISPATCHES.
+        links: the different ones.
+        of: for each dispatch, the place of its link.
+    """
+    count = len(dispatches)
+    keys = {name: _by_label(dispatches[name]) for name in DISPATCH_EDGES.key}
+    no_text = np.full(count, -1, dtype=np.int64)
+    place: dict[str, Any] = {
+        "thunk_id": _no_integers(count),
+        "execution_index": _no_integers(count),
+        "iterations": pd.Categorical.from_codes(no_text, categories=[]),
+        "is_iteration_sure": np.zeros(count, dtype=np.bool_),
+    }
+    frame = pd.DataFrame({**keys, **_link_columns(links, of), **place})
+    frame = frame.sort_values(list(DISPATCH_EDGES.sort), kind="stable", ignore_index=True)
+    return require_frame(frame, DISPATCH_EDGES)
+
+
+def _link_columns(links: Sequence[Link], of: IntArray) -> dict[str, Any]:
+    counts = np.array([len(link.candidates) for link in links], dtype=np.int64)
+    return {
+        "program_id": _texts([link.program_id for link in links], of),
+        "instruction": _texts([link.instruction for link in links], of),
+        "method": _texts([link.method.value for link in links], of),
+        "confidence": _texts([link.confidence.value for link in links], of),
+        "probability_ratio": np.full(of.size, np.nan),
+        "candidates_count": counts[of] if links else np.zeros(of.size, dtype=np.int64),
+        "candidates": _texts([link.candidates_text for link in links], of),
+    }
+
+
+def _texts(values: Sequence[str | None], of: IntArray) -> pd.Categorical:
+    labels = sorted({value for value in values if value is not None})
+    codes = {label: code for code, label in enumerate(labels)}
+    of_value = np.array([-1 if value is None else codes[value] for value in values], dtype=np.int64)
+    return pd.Categorical.from_codes(of_value[of] if len(values) else of, categories=labels)
+
+
+def _no_integers(count: int) -> Any:
+    return nullable_int64(np.zeros(count, dtype=np.int64), np.ones(count, dtype=np.bool_))
+
+
+def _by_label(column: pd.Series) -> Any:
+    """The column; a category's labels in alphabetical order, in which the contract sorts rows."""
+    if not isinstance(column.dtype, pd.CategoricalDtype):
+        return column.array
+    return column.cat.set_categories(sorted(column.cat.categories)).array
