@@ -43,7 +43,7 @@ _INSTANTS = frozenset({"start_ns", "end_ns", "time_ns", "pass_start_ns", "pass_e
 _EXACT_SIZES = frozenset(
     {"lds_bytes", "scratch_bytes", "static_lds_bytes", "static_scratch_bytes", "kernarg_bytes", "lds_per_cu_bytes"}
 )
-_LONG_TEXTS = frozenset({"command", "path", "range"})
+_LONG_TEXTS = frozenset({"command", "path", "range", "scope", "shape", "candidates", "source_file"})
 _KIND_OF_UNIT = {
     "ns": ColumnKind.DURATION,
     "s": ColumnKind.DURATION,

@@ -21,7 +21,7 @@ import pandas as pd
 from rocktools.errors import ContractError
 from rocktools.evidence import Evidence
 from rocktools.findings import Finding, Severity
-from rocktools.frames import DISPATCHES, GRID, WORKGROUP, Column, FrameSpec, nullable_int64, require_frame
+from rocktools.frames import DISPATCHES, GRID, INSTRUCTIONS, WORKGROUP, Column, FrameSpec, nullable_int64, require_frame
 from rocktools.intervals import union_length_by
 from rocktools.timeline.devices import index_devices
 from rocktools.timeline.dispatch_list import compile_match
@@ -38,6 +38,7 @@ class By(str, Enum):
     DEVICE = "device"
     STREAM = "stream"
     SHAPE = "shape"
+    INSTRUCTION = "instruction"
 
     def __str__(self) -> str:
         return self.value
@@ -98,6 +99,28 @@ def _shape_columns(missing: str) -> tuple[Column, ...]:
     )
 
 
+LINK_COLUMNS = ("program_id", "instruction", "phase", "scope", "custom_call_target", "method", "confidence")
+"""What `By.INSTRUCTION` needs of each dispatch beside `DISPATCH_COLUMNS`."""
+
+_WEAKEST_LAST = {
+    "method": ("annotation", "thunk", "schedule", "name", "none"),
+    "confidence": ("certain", "likely", "ambiguous", "unlinked"),
+}
+_NO_INSTRUCTION = "no instruction is linked"
+
+
+def _link_columns() -> tuple[Column, ...]:
+    return (
+        Column("program_id", "category", "program of the instruction", _NO_INSTRUCTION),
+        Column("instruction", "category", "HLO instruction that launched it", _NO_INSTRUCTION),
+        Column("phase", "category", INSTRUCTIONS.column("phase").meaning, "no instruction, or its path says nothing"),
+        Column("scope", "category", INSTRUCTIONS.column("scope").meaning, "no instruction, or it has no op_name"),
+        Column("custom_call_target", "category", "what a custom call calls", "no custom call"),
+        Column("method", "category", "how the links were found, the weakest way of the row's dispatches"),
+        Column("confidence", "category", "how sure they are, the least sure of the row's dispatches"),
+    )
+
+
 def _spec(by: By, splits: Sequence[Column], *, is_of_one_device: bool) -> FrameSpec:
     where = "the row's device" if is_of_one_device else "the device where that is most, never added over devices"
     devices = (
@@ -108,11 +131,12 @@ def _spec(by: By, splits: Sequence[Column], *, is_of_one_device: bool) -> FrameS
         Column("variants_count", "int64", "different combinations of grid, workgroup, LDS, scratch and registers"),
         *_shape_columns("ran in several variants (--by shape lists them), or not recorded"),
     )
+    key = ("program_id", "instruction") if by is By.INSTRUCTION else tuple(column.name for column in splits)
     return FrameSpec(
         name="KERNEL_STATS" if by is By.KERNEL else f"KERNEL_STATS_BY_{by.name}",
         meaning=f"One row per kernel{' and ' + by.value if by is not By.KERNEL else ''}, the largest total first.",
-        key=("kernel_name", *(column.name for column in splits)),
-        sort=("total_ns", "kernel_name", *(column.name for column in splits)),
+        key=("kernel_name", *key),
+        sort=("total_ns", "kernel_name", *key),
         columns=(
             Column("kernel_name", "category", "clean kernel name, as in DISPATCHES"),
             *splits,
@@ -144,6 +168,7 @@ KERNEL_STATS: Mapping[By, FrameSpec] = MappingProxyType(
         By.DEVICE: _spec(By.DEVICE, (_DEVICE,), is_of_one_device=True),
         By.STREAM: _spec(By.STREAM, (_DEVICE, _STREAM), is_of_one_device=True),
         By.SHAPE: _spec(By.SHAPE, _shape_columns("not recorded"), is_of_one_device=False),
+        By.INSTRUCTION: _spec(By.INSTRUCTION, _link_columns(), is_of_one_device=False),
     }
 )
 """What the frame of each `By` looks like."""
@@ -157,7 +182,7 @@ def kernel_stats(
     Dispatches that end before they start are counted, but give no time; a finding says how many there are.
 
     Args:
-        dispatches: DISPATCHES, at least with `DISPATCH_COLUMNS`.
+        dispatches: DISPATCHES, at least with `DISPATCH_COLUMNS`; by instruction, with `LINK_COLUMNS` beside them.
         agents: AGENTS, at least with the key and `device`.
         by: what a kernel's dispatches are split by.
         match: regular expression searched for in the clean kernel name; None: all kernels.
@@ -167,7 +192,8 @@ def kernel_stats(
         ContractError: `dispatches` lacks a column, as counted dispatches do: they have no times to report.
     """
     pattern = None if match is None else compile_match(match)
-    lacking = [name for name in DISPATCH_COLUMNS if name not in dispatches.columns]
+    needed = (*DISPATCH_COLUMNS, *(LINK_COLUMNS if by is By.INSTRUCTION else ()))
+    lacking = [name for name in needed if name not in dispatches.columns]
     if lacking:
         raise ContractError("frame-columns", f"DISPATCHES must have the columns {lacking} for the times of kernels")
     timed = _timed(dispatches, agents)
@@ -177,7 +203,7 @@ def kernel_stats(
         names = dispatches["kernel_name"].cat
         is_match = np.array([pattern.search(name) is not None for name in names.categories], dtype=np.bool_)
         kept = is_match[names.codes.to_numpy()] if len(is_match) else np.zeros(len(dispatches), dtype=np.bool_)
-        chosen, chosen_timed = dispatches.loc[kept, list(DISPATCH_COLUMNS)], timed.only(kept)
+        chosen, chosen_timed = dispatches.loc[kept, list(needed)], timed.only(kept)
         if not bool(kept.any()):
             findings += nothing_matched(dispatches, pattern.pattern)
     if by is By.STREAM:
@@ -269,6 +295,7 @@ def _frame(chosen: pd.DataFrame, timed: _Timed, by: By, *, total_ns: int) -> pd.
         By.DEVICE: (timed.device,),
         By.STREAM: (timed.device, codes_of(chosen["stream_id"])),
         By.SHAPE: (shapes.of,),
+        By.INSTRUCTION: tuple(codes_of(chosen[name]) for name in ("program_id", "instruction") if name in chosen),
     }
     rows = group_rows([kernel, *splits[by]])
     pairs = group_rows([rows.of, shapes.of])
@@ -285,6 +312,7 @@ def _frame(chosen: pd.DataFrame, timed: _Timed, by: By, *, total_ns: int) -> pd.
         **times,
         **_unions(rows, timed),
         **_shape_values(examples, is_one=variants_count == 1),
+        **(_link_values(chosen, examples, rows) if by is By.INSTRUCTION else {}),
     }
     frame = pd.DataFrame({name: values[name] for name in spec.names})
     ascending = [name != "total_ns" for name in spec.sort]
@@ -344,6 +372,23 @@ def _shape_values(examples: pd.DataFrame, *, is_one: BoolArray) -> dict[str, Any
         "workgroup_workitems": _labels(extent_texts([shown[name] for name in WORKGROUP])),
         **{name: shown[name] for name in _RESOURCES},
     }
+
+
+def _link_values(chosen: pd.DataFrame, examples: pd.DataFrame, rows: Groups) -> dict[str, Any]:
+    """The instruction of each row, and the weakest way in which a dispatch of the row was linked to it."""
+    values: dict[str, Any] = {}
+    for name in LINK_COLUMNS:
+        ranks = _WEAKEST_LAST.get(name)
+        if ranks is None:
+            values[name] = _labels([None if pd.isna(label) else str(label) for label in examples[name]])
+            continue
+        rank_of = {label: rank for rank, label in enumerate(ranks)}
+        column = chosen[name].cat
+        of_category = np.array([rank_of[str(label)] for label in column.categories], dtype=np.int64)
+        weakest = np.zeros(len(rows), dtype=np.int64)
+        np.maximum.at(weakest, rows.of, of_category[column.codes.to_numpy()])
+        values[name] = pd.Categorical.from_codes(weakest, categories=list(ranks))
+    return values
 
 
 def _labels(texts: Sequence[str | None]) -> pd.Categorical:

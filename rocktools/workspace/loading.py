@@ -12,7 +12,7 @@ from rocktools.sources.rocpd import contents, counters, health
 from rocktools.sources.rocpd.columns import TableReader
 from rocktools.sources.rocpd.opening import ReadableDatabase, make_readable
 from rocktools.sources.rocpd.schema import ProcessTables, read_processes
-from rocktools.workspace.paths import DatabasePath, unused_label
+from rocktools.workspace.paths import SourceKind, SourcePath, unused_label
 from rocktools.workspace.replays import ReplayedProcess, load_replays
 
 
@@ -27,7 +27,7 @@ class LoadedProcess:
         is_counter_pass: whether its dispatches were serialised by counter collection.
     """
 
-    source: DatabasePath
+    source: SourcePath
     tables: ProcessTables
     database: ReadableDatabase
     is_counter_pass: bool
@@ -51,14 +51,14 @@ class LoadedFiles:
     findings: list[Finding] = field(default_factory=list)
     errors: list[RocktoolsError] = field(default_factory=list)
 
-    def load(self, source: DatabasePath) -> None:
+    def load(self, source: SourcePath) -> None:
         """Add the processes of a file; one that cannot be read, or was not verified, becomes a finding."""
         if source.is_unverified:
             self.findings.append(_unverified_but_named(source) if source.is_named else _unverified(source))
             if not source.is_named:
                 return
         try:
-            if source.is_replay:
+            if source.kind is SourceKind.REPLAY_JSON:
                 for replayed in load_replays(source):
                     self._add_replayed(replayed)
                 return
@@ -95,7 +95,7 @@ class LoadedFiles:
         self.replayed.append(process.relabelled(label))
 
 
-def _load_processes(source: DatabasePath, database: ReadableDatabase) -> list[LoadedProcess]:
+def _load_processes(source: SourcePath, database: ReadableDatabase) -> list[LoadedProcess]:
     with TableReader(database, accelerate=False) as reader:
         return [
             LoadedProcess(
@@ -137,7 +137,7 @@ def _label_twice(tables: ProcessTables, first: Path, label: str) -> Finding:
     )
 
 
-def _unverified(source: DatabasePath) -> Finding:
+def _unverified(source: SourcePath) -> Finding:
     return Finding(
         rule="pass-not-verified",
         severity=Severity.WARNING,
@@ -147,7 +147,7 @@ def _unverified(source: DatabasePath) -> Finding:
     )
 
 
-def _unverified_but_named(source: DatabasePath) -> Finding:
+def _unverified_but_named(source: SourcePath) -> Finding:
     return Finding(
         rule="pass-not-verified",
         severity=Severity.WARNING,
@@ -157,7 +157,7 @@ def _unverified_but_named(source: DatabasePath) -> Finding:
     )
 
 
-def nothing_verified(sources: Sequence[DatabasePath]) -> RocktoolsError:
+def nothing_verified(sources: Sequence[SourcePath]) -> RocktoolsError:
     return NothingToRead(
         "nothing-verified",
         f"no pass of this run was verified; {len(sources)} databases of failed passes are left out",
@@ -166,7 +166,7 @@ def nothing_verified(sources: Sequence[DatabasePath]) -> RocktoolsError:
     )
 
 
-def unreadable(source: DatabasePath, error: RocktoolsError) -> Finding:
+def unreadable(source: SourcePath, error: RocktoolsError) -> Finding:
     """A database of another tool in a folder is only worth a remark; one that the user named is not."""
     is_remark = isinstance(error, UnknownFormat) and not source.is_named
     return Finding(

@@ -15,6 +15,7 @@ import re
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from pathlib import Path
 
 import yaml
@@ -22,47 +23,59 @@ import yaml
 from rocktools.errors import InputError, NothingToRead
 from rocktools.rundir import PMC_FOLDER
 from rocktools.sources.relatives import find_relative
-from rocktools.workspace.run_directories import RunDirectories, folders_below
+from rocktools.workspace.run_directories import RunDirectories, RunDirectory, folders_below
 
 DATABASE_SUFFIXES = (".db", ".rpd", ".sqlite", ".sqlite3")
 # What in-process kernel replay leaves in the run directories of our captures; elsewhere such files may be anything.
 _REPLAY_ENDING = "_results.json"
+_PROFILE_ENDINGS = (".xplane.pb", ".xplane.pb.gz")
 _RPDB_SUFFIX = ".rpdb"
 _RPDB_INDEX = "index.yaml"
 _PASS_FOLDER = re.compile(r"pass_\d+")
 
 
+class SourceKind(str, Enum):
+    """What a file holds, as far as its name and place say."""
+
+    DATABASE = "database"
+    REPLAY_JSON = "replay"  # of in-process kernel replay
+    PROFILE = "profile"  # an XSpace of the JAX profiler
+
+    def __str__(self) -> str:
+        return self.value
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DatabasePath:
+class SourcePath:
     """One file to read.
 
     Attributes:
         path: the file.
+        kind: what it holds.
         run: label of the run it belongs to.
         pass_label: label of the counter pass, should it turn out to be one.
         is_named: the user named this very file, so that it is read in any case, and a fault in it is no remark.
         is_unverified: a run directory holds it, and no record there says that its rows were verified.
-        is_replay: it is no database, but JSON of in-process kernel replay.
         capture: the run directory, where a capture of ours made it.
     """
 
     path: Path
+    kind: SourceKind = SourceKind.DATABASE
     run: str
     pass_label: str
     is_named: bool
     is_unverified: bool = False
-    is_replay: bool = False
     capture: Path | None = None
 
 
-def find_databases(arguments: Sequence[str | Path]) -> tuple[DatabasePath, ...]:
-    """The database files behind the arguments, in their order, each once.
+def find_sources(arguments: Sequence[str | Path]) -> tuple[SourcePath, ...]:
+    """The files behind the arguments, in their order, each once.
 
     Raises:
         InputError: an argument names nothing.
-        NothingToRead: a folder or pattern without any database.
+        NothingToRead: a folder or pattern without any database or profile.
     """
-    found: dict[Path, DatabasePath] = {}
+    found: dict[Path, SourcePath] = {}
     labels: dict[Path, str] = {}
     directories = RunDirectories()
     for argument in arguments:
@@ -76,16 +89,32 @@ def find_databases(arguments: Sequence[str | Path]) -> tuple[DatabasePath, ...]:
             if resolved in found:
                 found[resolved] = replace(found[resolved], is_named=is_named or found[resolved].is_named)
                 continue
-            found[resolved] = DatabasePath(
+            is_captured = run is not None and run.verified is not None
+            kind = _kind_of(path, is_captured=is_captured)
+            found[resolved] = SourcePath(
                 path=path,
+                kind=kind,
                 run=label,
                 pass_label=_pass_label(path, root),
                 is_named=is_named,
-                is_unverified=run is not None and run.verified is not None and resolved not in run.verified,
-                is_replay=run is not None and run.verified is not None and path.name.endswith(_REPLAY_ENDING),
-                capture=run.root if run is not None and run.verified is not None else None,
+                is_unverified=kind is not SourceKind.PROFILE and _is_unverified(resolved, run),
+                capture=run.root if is_captured and run is not None else None,
             )
     return tuple(found.values())
+
+
+def _kind_of(path: Path, *, is_captured: bool) -> SourceKind:
+    if path.name.endswith(_PROFILE_ENDINGS):
+        return SourceKind.PROFILE
+    return SourceKind.REPLAY_JSON if is_captured and path.name.endswith(_REPLAY_ENDING) else SourceKind.DATABASE
+
+
+def _is_unverified(resolved: Path, run: RunDirectory | None) -> bool:
+    """Whether a capture of ours made the file, and no record of it says that the rows are there.
+
+    A profile is written by the job itself, so that no pass accounts for it.
+    """
+    return run is not None and run.verified is not None and resolved not in run.verified
 
 
 def _expand(text: str, directories: RunDirectories) -> list[tuple[Path, Path, bool]]:
@@ -115,13 +144,15 @@ def _find_named(text: str, directories: RunDirectories) -> list[tuple[Path, Path
             raise NothingToRead("no-databases", "no file matches this pattern", where=text)
         entries = [entry for match in matches for entry in _expand_match(Path(match), _fixed_folder(text), directories)]
         if not entries:
-            raise NothingToRead("no-databases", "there is no database in what matches this pattern", where=text)
+            raise NothingToRead(
+                "no-databases", "there is no database and no JAX profile in what matches this pattern", where=text
+            )
         return entries
     raise InputError("no-such-file", "there is no such file or folder", where=text)
 
 
 def _no_databases(folder: Path, text: str) -> NothingToRead:
-    what = "there is no database (*.db) in this folder or below it"
+    what = "there is no database (*.db) and no JAX profile (*.xplane.pb) in this folder or below it"
     hint = "rocprofv3 writes one <pid>_results.db for each process, when that process exits"
     if found := find_relative(folder):
         path, relative = found
@@ -145,7 +176,7 @@ def _is_wanted(file: Path, named: Path, directories: RunDirectories) -> bool:
     if is_json:
         return folders_below(run.root, file)[:1] == (PMC_FOLDER,)
     # The databases of kernel replay add its passes up, so its JSON is read instead.
-    return file.suffix in DATABASE_SUFFIXES and not run.is_in_replay_pass(file)
+    return _is_named_like_a_source(file) and not run.is_in_replay_pass(file)
 
 
 def _fixed_folder(pattern: str) -> Path:
@@ -168,7 +199,7 @@ def _find_in_folder(folder: Path) -> list[Path]:
 
 
 def _is_named_like_a_source(file: Path) -> bool:
-    return file.suffix in DATABASE_SUFFIXES or file.name.endswith(_REPLAY_ENDING)
+    return file.suffix in DATABASE_SUFFIXES or file.name.endswith((_REPLAY_ENDING, *_PROFILE_ENDINGS))
 
 
 def _read_rpdb(folder: Path) -> list[Path]:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numpy as np
 import pandas as pd
 
 from rocktools.frames import AGENTS, COUNTED_DISPATCHES, COUNTER_VALUES, PROCESSES, FrameSpec
-from rocktools.sources.rocpd.columns import IntColumn
-from rocktools.sources.rocpd.parts import LabelColumn, Part, label_constant
+from rocktools.sources.rocpd.parts import Part, label_constant
 from rocktools.sources.rocprofv3_json import read_counter_json
-from rocktools.workspace.paths import DatabasePath
+from rocktools.workspace.frame_parts import part_of_frame
+from rocktools.workspace.paths import SourcePath
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -27,7 +26,7 @@ class ReplayedProcess:
         counted, values, agents, processes: COUNTED_DISPATCHES, COUNTER_VALUES, AGENTS, PROCESSES of it.
     """
 
-    source: DatabasePath
+    source: SourcePath
     label: str
     counted: pd.DataFrame
     values: pd.DataFrame
@@ -40,7 +39,7 @@ class ReplayedProcess:
         frame = {**known, AGENTS: self.agents, PROCESSES: self.processes}.get(spec)
         if frame is None:
             return None
-        part = {column.name: _column_of(frame[column.name]) for column in spec.columns}
+        part = part_of_frame(frame, spec)
         return {**part, "process": label_constant(self.label, len(frame))}
 
     def is_same_as(self, other: ReplayedProcess) -> bool:
@@ -52,7 +51,7 @@ class ReplayedProcess:
         return replace(self, label=label)
 
 
-def load_replays(source: DatabasePath) -> list[ReplayedProcess]:
+def load_replays(source: SourcePath) -> list[ReplayedProcess]:
     """The processes in a `*_results.json`.
 
     Raises:
@@ -74,14 +73,3 @@ def load_replays(source: DatabasePath) -> list[ReplayedProcess]:
 
 def _rows_of(frame: pd.DataFrame, label: object) -> pd.DataFrame:
     return frame[frame["process"] == label].reset_index(drop=True)
-
-
-def _column_of(values: pd.Series) -> object:
-    """A column of a frame as that of a part."""
-    if isinstance(values.dtype, pd.CategoricalDtype):
-        used = values.cat.remove_unused_categories().cat
-        return LabelColumn(used.codes.to_numpy(), tuple(map(str, used.categories)))
-    if str(values.dtype) in ("int64", "Int64"):
-        is_missing = values.isna().to_numpy()
-        return IntColumn(values.fillna(0).to_numpy(dtype=np.int64), is_missing if is_missing.any() else None)
-    return values.to_numpy()

@@ -26,7 +26,7 @@ from rocktools.sources.rocpd.parts import Part, assemble_frame
 from rocktools.sources.rocpd.schema import ProcessTables
 from rocktools.units import count_noun
 from rocktools.workspace.loading import LoadedFiles, LoadedProcess, nothing_readable, nothing_verified, unreadable
-from rocktools.workspace.paths import find_databases
+from rocktools.workspace.paths import find_sources
 from rocktools.workspace.run_directories import check_capture
 
 
@@ -63,7 +63,7 @@ class Workspace:
         """
         if not arguments:
             raise UsageError("no-files", "no file, folder or pattern was named")
-        sources = find_databases(arguments)
+        sources = find_sources(arguments)
         files = LoadedFiles()
         for capture in dict.fromkeys(source.capture for source in sources):
             files.findings += [] if capture is None else check_capture(capture)

@@ -16,7 +16,14 @@ from rocktools.errors import ContractError, UsageError
 from rocktools.evidence import Evidence
 from rocktools.findings import Severity
 from rocktools.frames import AGENTS, COUNTED_DISPATCHES, DISPATCHES, SPECS, UNITLESS_SUFFIXES, require_frame
-from rocktools.timeline.kernel_stats import DISPATCH_COLUMNS, KERNEL_STATS, By, KernelStats, kernel_stats
+from rocktools.timeline.kernel_stats import (
+    DISPATCH_COLUMNS,
+    KERNEL_STATS,
+    LINK_COLUMNS,
+    By,
+    KernelStats,
+    kernel_stats,
+)
 
 BOOT_NS = 13_000_000_000_000_000
 
@@ -47,6 +54,13 @@ class Dispatch:
     vgpr: int | None = 32
     agpr: int | None = 0
     sgpr: int | None = 16
+    instruction: str | None = None
+    method: str = "none"
+    confidence: str = "unlinked"
+
+    @property
+    def program(self) -> str | None:
+        return None if self.instruction is None else "7"
 
     @property
     def device(self) -> str:
@@ -90,6 +104,22 @@ def dispatches_frame(rows: Sequence[Dispatch]) -> pd.DataFrame:
     return require_frame(frame, DISPATCHES, DISPATCH_COLUMNS)
 
 
+def linked_frame(rows: Sequence[Dispatch]) -> pd.DataFrame:
+    """Dispatches with what `By.INSTRUCTION` needs; facts of an instruction follow from its name."""
+    linked = [row.instruction for row in rows]
+    values = {
+        "program_id": [row.program for row in rows],
+        "instruction": linked,
+        "phase": [name and f"phase of {name}" for name in linked],
+        "scope": [name and f"scope of {name}" for name in linked],
+        "custom_call_target": [None] * len(rows),
+        "method": [row.method for row in rows],
+        "confidence": [row.confidence for row in rows],
+    }
+    links = {name: pd.Series(values[name], dtype="category") for name in LINK_COLUMNS}
+    return dispatches_frame(rows).assign(**links)
+
+
 def agents_frame() -> pd.DataFrame:
     rows = [(*key, device) for key, device in DEVICES.items()]
     frame = pd.DataFrame(rows, columns=["run", "process", "agent_id", "device"])
@@ -98,7 +128,8 @@ def agents_frame() -> pd.DataFrame:
 
 
 def stats(rows: Sequence[Dispatch], *, by: By = By.KERNEL, match: str | None = None) -> KernelStats:
-    return kernel_stats(dispatches_frame(rows), agents_frame(), by=by, match=match)
+    frame = linked_frame(rows) if by is By.INSTRUCTION else dispatches_frame(rows)
+    return kernel_stats(frame, agents_frame(), by=by, match=match)
 
 
 def records(result: KernelStats) -> list[dict[str, object]]:
@@ -125,7 +156,9 @@ SPLITS = {
     By.DEVICE: lambda row: (row.device,),
     By.STREAM: lambda row: (row.device, row.stream),
     By.SHAPE: lambda row: row.shape,
+    By.INSTRUCTION: lambda row: (row.program, row.instruction),
 }
+WEAKEST_LAST = ["annotation", "thunk", "schedule", "name", "none"], ["certain", "likely", "ambiguous", "unlinked"]
 
 
 def model(rows: Sequence[Dispatch], by: By) -> list[dict[str, object]]:
@@ -155,6 +188,11 @@ def model(rows: Sequence[Dispatch], by: By) -> list[dict[str, object]]:
             "max_ns": max(durations, default=None),
             "variants_count": len(shapes),
             **dict(zip(KERNEL_STATS[By.SHAPE].key[1:], shown, strict=True)),
+            "phase": own[0].instruction and f"phase of {own[0].instruction}",
+            "scope": own[0].instruction and f"scope of {own[0].instruction}",
+            "custom_call_target": None,
+            "method": max((row.method for row in own), key=WEAKEST_LAST[0].index),
+            "confidence": max((row.confidence for row in own), key=WEAKEST_LAST[1].index),
         }
         result.append({name: columns[name] for name in KERNEL_STATS[by].names})
 
@@ -185,6 +223,9 @@ def random_dispatches(seed: int, count: int) -> list[Dispatch]:
                 workgroup=draw.choice([(64, 1, 1), (64, 1, 1), (None, None, None)]),
                 lds=draw.choice([0, 0, 65536, None]),
                 vgpr=draw.choice([32, 32, None]),
+                instruction=draw.choice(["fusion.1", "fusion.2", None]),
+                method=draw.choice(WEAKEST_LAST[0]),
+                confidence=draw.choice(WEAKEST_LAST[1]),
             )
         )
     return rows
@@ -419,9 +460,9 @@ def test_counted_dispatches_are_refused() -> None:
 @pytest.mark.parametrize("by", By, ids=str)
 def test_inputs_stay_as_they_were(by: By) -> None:
     rows = random_dispatches(9, 40)
-    dispatches, agents = dispatches_frame(rows), agents_frame()
+    dispatches, agents = linked_frame(rows), agents_frame()
     kernel_stats(dispatches, agents, by=by, match="f")
-    pd.testing.assert_frame_equal(dispatches, dispatches_frame(rows))
+    pd.testing.assert_frame_equal(dispatches, linked_frame(rows))
     pd.testing.assert_frame_equal(agents, agents_frame())
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from rocktools.errors import InputError, NothingToRead
 from rocktools.rundir import Manifest, write_manifest
-from rocktools.workspace.paths import find_databases, unused_label
+from rocktools.workspace.paths import find_sources, unused_label
 
 MANIFEST = Manifest(argv=(), created_utc="", is_simulated=True)
 
@@ -22,7 +22,7 @@ def touch(root: Path, *names: str) -> Path:
 
 def found(*arguments: Path | str) -> list[tuple[str, str]]:
     """(file name with its folder, run label) of what is found."""
-    return [(f"{each.path.parent.name}/{each.path.name}", each.run) for each in find_databases(arguments)]
+    return [(f"{each.path.parent.name}/{each.path.name}", each.run) for each in find_sources(arguments)]
 
 
 # One file, one folder
@@ -30,7 +30,7 @@ def found(*arguments: Path | str) -> list[tuple[str, str]]:
 
 def test_file_is_its_own_run_whatever_its_name(tmp_path: Path) -> None:
     touch(tmp_path, "out/trace.sqlite-copy")
-    [each] = find_databases([tmp_path / "out/trace.sqlite-copy"])
+    [each] = find_sources([tmp_path / "out/trace.sqlite-copy"])
     assert (each.run, each.pass_label, each.is_named) == ("trace", "trace", True)
 
 
@@ -44,7 +44,7 @@ def test_folder_is_searched_to_the_bottom_for_databases(tmp_path: Path) -> None:
         "run/d.sqlite3",
     )
     touch(tmp_path, *names, "run/a.db-journal", "run/a.db-wal", "run/x.json", "run/.a.db.123.partial", "run/db")
-    sources = find_databases([tmp_path / "run"])
+    sources = find_sources([tmp_path / "run"])
     assert [each.path.name for each in sources] == [
         "a.db",
         "b.rpd",
@@ -59,7 +59,7 @@ def test_folder_is_searched_to_the_bottom_for_databases(tmp_path: Path) -> None:
 
 def test_files_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     touch(tmp_path, *(f"run/rank_{rank}/t.db" for rank in (10, 2, 1, 100)), "run/rank_²/t.db")
-    assert [each.path.parent.name for each in find_databases([tmp_path / "run"])] == [
+    assert [each.path.parent.name for each in find_sources([tmp_path / "run"])] == [
         "rank_1",
         "rank_2",
         "rank_10",
@@ -141,13 +141,13 @@ def test_argument_that_names_nothing_is_an_error_with_its_name(
 ) -> None:
     touch(tmp_path, "empty/notes.txt")
     with pytest.raises(InputError) as caught:
-        find_databases([f"{tmp_path}/{argument}"])
+        find_sources([f"{tmp_path}/{argument}"])
     assert (caught.value.reference, caught.value.where) == (reference, f"{tmp_path}/{where}")
 
 
 def test_folder_without_a_database_says_when_they_appear(tmp_path: Path) -> None:
     with pytest.raises(NothingToRead) as caught:
-        find_databases([tmp_path])
+        find_sources([tmp_path])
     assert "when that process exits" in str(caught.value.hint)
 
 
@@ -179,7 +179,7 @@ def test_index_may_name_whole_paths_of_another_machine(tmp_path: Path) -> None:
 def test_folder_without_an_index_gives_all_its_databases(tmp_path: Path) -> None:
     assert [name for name, _ in found(rpdb(tmp_path, None, "b.db", "a.db", "c.txt"))] == ["t.rpdb/a.db", "t.rpdb/b.db"]
     with pytest.raises(NothingToRead):
-        find_databases([rpdb(tmp_path / "x", None)])
+        find_sources([rpdb(tmp_path / "x", None)])
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_folder_without_an_index_gives_all_its_databases(tmp_path: Path) -> None
 def test_index_that_is_none_is_an_error_with_its_path(tmp_path: Path, index: str) -> None:
     folder = rpdb(tmp_path, index, "a.db")
     with pytest.raises(InputError) as caught:
-        find_databases([folder])
+        find_sources([folder])
     assert (caught.value.reference, caught.value.where) == ("rpdb-index", str(folder / "index.yaml"))
     assert "name the databases themselves" in str(caught.value.hint)
 
@@ -205,7 +205,7 @@ def test_index_that_is_none_is_an_error_with_its_path(tmp_path: Path, index: str
 def test_index_that_names_a_missing_file_says_which(tmp_path: Path) -> None:
     folder = rpdb(tmp_path, index_of("a.db", "gone.db"), "a.db")
     with pytest.raises(InputError) as caught:
-        find_databases([folder])
+        find_sources([folder])
     assert "gone.db" in caught.value.what
 
 
@@ -235,7 +235,7 @@ def test_index_that_names_a_missing_file_says_which(tmp_path: Path) -> None:
 )
 def test_pass_is_named_by_its_folder_in_the_run(tmp_path: Path, named: str, name: str, label: str) -> None:
     touch(tmp_path, name)
-    [each] = find_databases([tmp_path / named])
+    [each] = find_sources([tmp_path / named])
     assert each.pass_label == label
 
 
@@ -244,14 +244,14 @@ def test_pass_of_a_run_directory_is_named_by_its_folder_however_it_is_found(tmp_
     write_manifest(run, MANIFEST)
     path = run / "pmc/mem/host/1_results.db"
     for argument in (run, run / "pmc", path.parent, path, tmp_path, f"{run}/pmc/*/*/*"):
-        [each] = find_databases([argument])
+        [each] = find_sources([argument])
         assert (each.pass_label, each.run) == ("mem", "run")
 
 
 def test_replays_are_no_part_of_the_run_they_lie_in(tmp_path: Path) -> None:
     names = ("trace/1_results.db", "pmc/mem/2_results.db", "replays/fusion_3/pmc/mem/3_results.db")
     write_manifest(touch(tmp_path / "run", *names), MANIFEST)
-    assert [each.path.name for each in find_databases([tmp_path / "run"])] == ["2_results.db", "1_results.db"]
+    assert [each.path.name for each in find_sources([tmp_path / "run"])] == ["2_results.db", "1_results.db"]
     assert found(tmp_path / "run/replays/fusion_3") == [("mem/3_results.db", "fusion_3")]
 
 
@@ -270,7 +270,7 @@ def test_folder_with_output_of_another_kind_says_what_it_is(tmp_path: Path) -> N
     profile.mkdir(parents=True)
     (profile / "host.xplane.pb").touch()
     with pytest.raises(NothingToRead) as caught:
-        find_databases([tmp_path])
+        find_sources([tmp_path])
     assert caught.value.reference == "no-databases"
     assert "plugins/profile/2026_01_01/host.xplane.pb: this is a profile of JAX" in caught.value.what
     assert "rocktools trace" in str(caught.value.hint)

@@ -11,7 +11,7 @@ from rocpd_files import write_small_trace
 from rocktools.errors import DamagedFile, NothingToRead
 from rocktools.findings import Severity
 from rocktools.rundir import DatabaseRecord, Manifest, PassRecord, write_manifest, write_pass_record
-from rocktools.workspace.paths import find_databases
+from rocktools.workspace.paths import find_sources
 from rocktools.workspace.run_directories import RunDirectories, folders_below
 from rocktools.workspace.workspace import Workspace
 
@@ -63,7 +63,7 @@ def write_run(run: Path) -> Path:
 
 def found(*arguments: Path | str) -> list[tuple[str, str, bool]]:
     """(file name, run label, whether it is left out) of what is found, by name."""
-    sources = find_databases(arguments)
+    sources = find_sources(arguments)
     return sorted((each.path.name, each.run, each.is_unverified and not each.is_named) for each in sources)
 
 
@@ -96,7 +96,7 @@ def test_file_of_a_failed_attempt_that_was_named_is_read_and_known_as_such(tmp_p
     path = tmp_path / "run/trace/host/1_results.db"
     write_run(tmp_path / "run")
     for arguments in ([path], [tmp_path / "run", path], [path, tmp_path / "run"]):
-        [each] = [each for each in find_databases(arguments) if each.path.name == path.name]
+        [each] = [each for each in find_sources(arguments) if each.path.name == path.name]
         assert (each.is_named, each.is_unverified, each.run) == (True, True, "run")
 
 
@@ -149,14 +149,14 @@ def test_damaged_record_beside_a_plan_is_an_error(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run")
     (run / "passes/trace.3.json").write_text("{")
     with pytest.raises(DamagedFile):
-        find_databases([run / "trace"])
+        find_sources([run / "trace"])
 
 
 def test_documents_that_a_pattern_fits_are_no_databases(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run")
     assert found(f"{run}/**") == found(run)
     with pytest.raises(NothingToRead):
-        find_databases([f"{run}/*.json"])
+        find_sources([f"{run}/*.json"])
 
 
 # Replays
@@ -183,7 +183,7 @@ def test_replays_are_no_part_of_what_lies_around_them(
 def test_replays_that_were_named_are_runs_of_their_own(tmp_path: Path, argument: str) -> None:
     write_run_with_replays(tmp_path / "run")
     assert found(tmp_path / argument) == [("3_results.db", "fusion_3", False), ("4_results.db", "fusion_4", False)]
-    assert {each.pass_label for each in find_databases([tmp_path / argument])} == {"mem_1"}
+    assert {each.pass_label for each in find_sources([tmp_path / argument])} == {"mem_1"}
 
 
 # Below

@@ -1,0 +1,289 @@
+"""`rocktools hlo info|list|show|grep|callers`: what a compiled program says, without any profile."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import click
+
+from rocktools.cli.options import columns_option, match_option, table_options
+from rocktools.cli.output import (
+    TableFormat,
+    TableOutput,
+    emit_findings,
+    emit_table,
+    emit_tables,
+    exit_code_of,
+)
+from rocktools.errors import UsageError, nearest_names
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from rocktools.hlo.module import HloModule, Instruction
+    from rocktools.hlo.program import CompiledProgram
+
+_SCHEMA = "rocktools.hlo/1"
+_SHOWN = (
+    *("instruction", "opcode", "fusion_kind", "custom_call_target", "shape", "phase", "scope", "calls_count"),
+    *("compute_flop", "read_bytes", "written_bytes", "payload_bytes"),
+)
+# What a narrow terminal may lose, the most important first.
+_OPTIONAL = (
+    *("scope", "calls_count", "compute_flop", "read_bytes", "written_bytes", "phase", "opcode", "custom_call_target"),
+    *("fusion_kind", "payload_bytes", "shape"),
+)
+_SORTS = {
+    "program": None,
+    "flop": "compute_flop",
+    "bytes": "read_bytes",
+    "payload": "payload_bytes",
+    "calls": "calls_count",
+}
+
+_file = click.argument("path", metavar="FILE", type=str)
+_instruction = click.argument("name", metavar="INSTRUCTION", type=str)
+_program_option = click.option(
+    "--program",
+    "program_name",
+    metavar="NAME",
+    help="Which program, by name or id, where FILE holds several (a JAX profile, a folder of dumps).",
+)
+
+
+@click.group("hlo")
+def command() -> None:
+    """What a compiled program says: instructions, scopes, loops, estimates of cost.
+
+    FILE is optimized HLO text, an HLO proto (*.hlo.pb), either of them gzipped, a JAX profile (*.xplane.pb), a folder
+    that XLA dumped to, or a run directory.
+    """
+
+
+@command.command("info")
+@_file
+@_program_option
+@table_options()
+def info(path: str, program_name: str | None, output: TableOutput) -> int:
+    """What is in FILE: the programs, or of one program its kinds of instructions and its loops.
+
+    Amounts are of one run of the program, loops unrolled by their known trip counts; FLOPs and bytes are estimates from
+    the shapes of the program, not measurements.
+    """
+    from rocktools.frames import PROGRAMS
+    from rocktools.workspace.programs import find_programs, list_programs
+
+    programs = find_programs(path)
+    if len(programs) > 1 and program_name is None:
+        frame = list_programs(programs)
+        findings = [finding for program in programs for finding in program.program.module.findings]
+        shown = [name for name in frame.columns if name != "path"]
+        frame = frame[shown] if output.table_format is TableFormat.TABLE else frame
+        title = f"programs: {len(frame)} in {path}; --program NAME looks into one"
+        emit_table(_table(frame, PROGRAMS, title), output, findings=findings)
+        emit_findings(findings)
+        return exit_code_of(findings)
+    program = _one_program(path, program_name)
+    tables = _program_tables(program)
+    if output.table_format in (TableFormat.CSV, TableFormat.PARQUET):
+        emit_table(tables[1], output, findings=program.module.findings)
+    else:
+        head = {"findings": [finding.as_dict() for finding in program.module.findings]}
+        emit_tables(tables, output, schema=_SCHEMA, head=head)
+    emit_findings(program.module.findings)
+    return exit_code_of(program.module.findings)
+
+
+@command.command("list")
+@_file
+@_program_option
+@match_option("instructions whose name, op_name or custom-call target has")
+@click.option("--opcode", metavar="OPCODE", help="Only this opcode: fusion, custom-call, dot, all-gather-start, ...")
+@click.option("--computation", metavar="NAME", help="Only instructions of this computation.")
+@click.option("--all", "is_all", is_flag=True, help="Also what launches nothing, and the insides of fusions.")
+@click.option(
+    "--sort",
+    type=click.Choice(list(_SORTS)),
+    default="program",
+    show_default=True,
+    help="Order of the rows: as in the program, or the largest first, all executions together.",
+)
+@columns_option
+@table_options(top_count=40)
+def list_instructions(
+    path: str,
+    program_name: str | None,
+    match: str | None,
+    opcode: str | None,
+    computation: str | None,
+    is_all: bool,
+    sort: str,
+    columns: tuple[str, ...] | None,
+    output: TableOutput,
+) -> int:
+    """Every instruction that may launch something, one row each, with scope, phase and estimated cost.
+
+    FLOPs and bytes are of one execution, estimated from the shapes of the program; calls are the executions in one run.
+    """
+    from rocktools.frames import INSTRUCTIONS
+    from rocktools.hlo.instructions import build_instructions
+    from rocktools.hlo.program_summary import is_launched, launched_computations
+
+    module = _one_program(path, program_name).module
+    if computation is not None and computation not in module.computations:
+        raise _unknown("computation", computation, module.computations)
+    frame = build_instructions(module)
+    launched = launched_computations(module)
+    names = {each.name for each in module.instructions.values() if is_all or is_launched(each, launched)}
+    chosen = frame[frame["instruction"].astype(str).isin(names) | (frame["computation"] == computation)]
+    for column, wanted in (("opcode", opcode), ("computation", computation)):
+        if wanted is not None:
+            chosen = chosen[chosen[column] == wanted]
+    if match is not None:
+        chosen = chosen[_matching(chosen, _regex(match))]
+    if _SORTS[sort] is not None:
+        amount = chosen[_SORTS[sort]]
+        amount = amount if sort == "calls" else amount * chosen["calls_count"]
+        order = amount.astype("float64").fillna(-1).sort_values(ascending=False, kind="stable").index
+        chosen = chosen.loc[order]
+    shown = INSTRUCTIONS.select(columns) if columns is not None else INSTRUCTIONS.names
+    if columns is None and output.table_format is TableFormat.TABLE:
+        shown = tuple(name for name in _SHOWN if chosen.empty or chosen[name].notna().any())
+    title = f"instructions of {module.name}: {len(chosen):,} of {len(frame):,}"
+    emit_table(_table(chosen[list(shown)], INSTRUCTIONS, title), output, findings=module.findings)
+    emit_findings(module.findings)
+    return exit_code_of(module.findings)
+
+
+@command.command("show")
+@_file
+@_instruction
+@_program_option
+def show(path: str, name: str, program_name: str | None) -> int:
+    """One instruction or computation: its text, where it comes from, what it costs, who uses it, what it calls."""
+    from rocktools.hlo.printing import render_computation
+    from rocktools.workspace.programs import describe_instruction
+
+    program = _one_program(path, program_name)
+    module = program.module
+    wanted = name.removeprefix("%")
+    if wanted in module.instructions:
+        click.echo(describe_instruction(program, module.instructions[wanted]))
+    elif wanted in module.computations:
+        click.echo(render_computation(module.computations[wanted]))
+    else:
+        raise _unknown("instruction or computation", wanted, [*module.instructions, *module.computations])
+    emit_findings(module.findings)
+    return exit_code_of(module.findings)
+
+
+@command.command("grep")
+@_file
+@click.argument("pattern", metavar="REGEX", type=str)
+@_program_option
+@click.option("-i", "--ignore-case", is_flag=True, help="Upper and lower case are the same.")
+@click.option("--count", "is_count", is_flag=True, help="Only how many instructions match.")
+def grep(path: str, pattern: str, program_name: str | None, ignore_case: bool, is_count: bool) -> int:
+    """Instructions whose text has a match, as COMPUTATION: TEXT. Exit code 1 if there is none.
+
+    The text is that of `rocktools hlo show`: name, shape, opcode, operands, attributes, op_name, source line.
+    """
+    from rocktools.errors import EXIT_FAILURE
+    from rocktools.hlo.printing import render_instruction
+
+    module = _one_program(path, program_name).module
+    regex = _regex(f"(?i:{pattern})" if ignore_case else pattern)
+    matches = 0
+    for instruction in module.instructions.values():
+        text = render_instruction(instruction)
+        if regex.search(text):
+            matches += 1
+            if not is_count:
+                click.echo(f"{instruction.computation}: {text}")
+    if is_count:
+        click.echo(str(matches))
+    emit_findings(module.findings)
+    return exit_code_of(module.findings) if matches else EXIT_FAILURE
+
+
+@command.command("callers")
+@_file
+@_instruction
+@_program_option
+def callers(path: str, name: str, program_name: str | None) -> int:
+    """The way from an instruction or computation up to the entry: fusions, loops with their trip counts, calls."""
+    from rocktools.workspace.programs import describe_callers
+
+    module = _one_program(path, program_name).module
+    wanted = name.removeprefix("%")
+    if wanted not in module.instructions and wanted not in module.computations:
+        raise _unknown("instruction or computation", wanted, [*module.instructions, *module.computations])
+    click.echo(describe_callers(module, wanted))
+    emit_findings(module.findings)
+    return exit_code_of(module.findings)
+
+
+def _one_program(path: str, name: str | None) -> CompiledProgram:
+    """The program that is meant.
+
+    Raises:
+        UsageError: there are several and none was named, or none has the name.
+    """
+    from rocktools.workspace.programs import choose_program, find_programs
+
+    return choose_program(find_programs(path), name, where=path).program
+
+
+def _program_tables(program: CompiledProgram) -> list[object]:
+    from rocktools.hlo.instructions import build_instructions
+    from rocktools.hlo.program_summary import KINDS, LOOPS, summarize_kinds, summarize_loops
+    from rocktools.workspace.programs import describe_program
+
+    instructions = build_instructions(program.module)
+    kinds = summarize_kinds(program.module, instructions)
+    loops = summarize_loops(program.module, instructions)
+    spec, facts = describe_program(program)
+    return [
+        _table(facts, spec, f"program {program.module.name}"),
+        _table(kinds, KINDS, "launched instructions, by kind; amounts are of one run of the program"),
+        _table(loops, LOOPS, "loops"),
+    ]
+
+
+def _table(frame: pd.DataFrame, spec: object, title: str) -> object:
+    from rocktools.evidence import Evidence
+    from rocktools.frames import FrameSpec
+    from rocktools.render.table import table_from_spec
+
+    assert isinstance(spec, FrameSpec)
+    return table_from_spec(
+        frame,
+        spec,
+        evidence=Evidence.COMPILER_ESTIMATE,
+        title=title,
+        is_simulated=False,
+        optional_columns=_OPTIONAL,
+    )
+
+
+def _matching(frame: pd.DataFrame, regex: re.Pattern[str]) -> list[bool]:
+    columns = [frame[name].astype(object).fillna("") for name in ("instruction", "op_name", "custom_call_target")]
+    return [any(regex.search(str(text)) for text in texts) for texts in zip(*columns, strict=True)]
+
+
+def _regex(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise UsageError("bad-regex", f"{pattern!r} is not a regex: {error}") from error
+
+
+def _unknown(what: str, name: str, known: Iterable[str]) -> UsageError:
+    near = nearest_names(name, known)
+    return UsageError(
+        "unknown-instruction",
+        f"the program has no {what} {name!r}",
+        hint=", ".join(near) if near else "rocktools hlo list FILE --all lists the instructions",
+    )

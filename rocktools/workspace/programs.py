@@ -1,0 +1,190 @@
+"""Files, folders and run directories -> the compiled programs in them, each once.
+
+A dump of XLA is preferred to the proto in a JAX profile where both hold a program: the dump has the thunk sequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from rocktools.errors import InputError, NothingToRead, RocktoolsError, UsageError, nearest_names
+from rocktools.findings import Finding, Severity
+from rocktools.frames import PROGRAMS, nullable_int64, require_frame
+from rocktools.hlo.dumps import find_dumps, read_program
+from rocktools.hlo.program import CompiledProgram
+from rocktools.hlo.program_summary import collective_kind
+from rocktools.hlo.proto_reader import parse_hlo_proto
+from rocktools.rundir import HLO_FOLDER
+from rocktools.sources.xspace.detect import is_xspace
+from rocktools.sources.xspace.opening import open_xspace
+from rocktools.units import count_noun
+
+_PROFILE_PATTERNS = ("*.xplane.pb", "*.xplane.pb.gz")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FoundProgram:
+    """One compiled program, and the file it was read from."""
+
+    program: CompiledProgram
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return self.program.module.name
+
+    @property
+    def program_id(self) -> str:
+        return self.program.module.label
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FoundPrograms:
+    """The programs of a place, and what of it could not be read."""
+
+    programs: tuple[FoundProgram, ...]
+    findings: tuple[Finding, ...]
+
+
+def find_programs(argument: str | Path) -> FoundPrograms:
+    """The programs in a file or folder, the largest first.
+
+    Args:
+        argument: HLO text or proto, a JAX profile, a folder of dumps, a run directory.
+
+    Raises:
+        InputError: nothing is there, or the one file cannot be read.
+        NothingToRead: there is no program in it.
+    """
+    path = Path(argument)
+    if not path.exists():
+        raise InputError("no-such-file", "there is no such file or folder", where=str(argument))
+    if path.is_file():
+        found = _programs_of_profile(path) if is_xspace(path) else [_read_dump(path)]
+        return _unique(found, [], path)
+    findings: list[Finding] = []
+    found = []
+    for dump in find_dumps(path / HLO_FOLDER if (path / HLO_FOLDER).is_dir() else path):
+        try:
+            found.append(FoundProgram(program=read_program(dump), path=dump.module_path))
+        except InputError as error:
+            findings.append(_unreadable(error, dump.module_path))
+    for pattern in _PROFILE_PATTERNS:
+        for profile in sorted(path.rglob(pattern)):
+            try:
+                found += _programs_of_profile(profile)
+            except InputError as error:
+                findings.append(_unreadable(error, profile))
+    return _unique(found, findings, path)
+
+
+def choose_program(found: FoundPrograms, name: str | None, *, where: str) -> FoundProgram:
+    """The one that is meant: the only one, or the one of that name or id.
+
+    Raises:
+        UsageError: there are several and none was named, or none has the name, or several have it.
+    """
+    programs = found.programs
+    if name is None:
+        if len(programs) == 1:
+            return programs[0]
+        listed = ", ".join(each.program_id if each.program_id == each.name else f"{each.name} ({each.program_id})" for each in programs[:6])
+        raise UsageError(
+            "several-programs",
+            f"there are {count_noun(len(programs), 'program')}: {listed}{', ...' if len(programs) > 6 else ''}",
+            where=where,
+            hint="--program NAME, or one file instead of the folder",
+        )
+    chosen = [each for each in programs if name in (each.name, each.program_id)]
+    if len(chosen) == 1:
+        return chosen[0]
+    if chosen:
+        ids = ", ".join(each.program_id for each in chosen)
+        raise UsageError(
+            "several-programs", f"{len(chosen)} programs are called {name!r}", where=where, hint=f"--program ID: {ids}"
+        )
+    near = nearest_names(name, [each.name for each in programs])
+    raise UsageError(
+        "unknown-program",
+        f"there is no program {name!r}",
+        where=where,
+        hint=", ".join(near or [each.name for each in programs[:6]]),
+    )
+
+
+def list_programs(programs: Sequence[FoundProgram], *, run: str) -> pd.DataFrame:
+    """PROGRAMS of them.
+
+    Args:
+        run: label of the run they belong to.
+    """
+    modules = [each.program.module for each in programs]
+    thunks = [None if each.program.thunks is None else sum(1 for _ in each.program.thunks.walk()) for each in programs]
+    given = {
+        "run": _labels([run] * len(programs)),
+        "program_id": _labels([module.label for module in modules]),
+        "hlo_module": _labels([module.name for module in modules]),
+        "instructions_count": [len(module.instructions) for module in modules],
+        "fusions_count": [sum(i.opcode == "fusion" for i in m.instructions.values()) for m in modules],
+        "custom_calls_count": [sum(i.opcode == "custom-call" for i in m.instructions.values()) for m in modules],
+        "collectives_count": [sum(bool(collective_kind(m, i)) and not i.opcode.endswith("-done") for i in m.instructions.values()) for m in modules],
+        "thunks_count": nullable_int64(
+            np.array([count or 0 for count in thunks], dtype=np.int64), np.array([count is None for count in thunks])
+        ),
+        "is_complete": [module.is_complete for module in modules],
+        "path": _labels([str(each.path) for each in programs]),
+    }
+    frame = pd.DataFrame({name: np.array(v, dtype="int64") if name.endswith("_count") and isinstance(v, list) else v for name, v in given.items()})
+    return require_frame(frame, PROGRAMS)
+
+
+def _labels(values: Iterable[str]) -> pd.Categorical:
+    return pd.Categorical(list(values))
+
+
+def _read_dump(path: Path) -> FoundProgram:
+    return FoundProgram(program=read_program(path), path=path)
+
+
+def _programs_of_profile(path: Path) -> list[FoundProgram]:
+    with open_xspace(path) as profile:
+        return [
+            FoundProgram(
+                program=CompiledProgram(module=parse_hlo_proto(proto, f"{path}, program {name}"), thunks=None), path=path
+            )
+            for name, proto in profile.hlo_protos().items()
+        ]
+
+
+def _unreadable(error: RocktoolsError, path: Path) -> Finding:
+    return Finding(
+        rule=error.reference,
+        severity=Severity.FAULT,
+        where=error.where or str(path),
+        message=f"left out: {error.what}",
+        advice=error.hint or "",
+    )
+
+
+def _unique(found: Sequence[FoundProgram], findings: Sequence[Finding], where: Path) -> FoundPrograms:
+    """Each program once: every process of a job dumps, and may profile, the same ones."""
+    if not found:
+        raise NothingToRead(
+            "no-programs",
+            "there is no compiled program here",
+            where=str(where),
+            hint="rocktools trace leaves the HLO of a job in the run directory; or set XLA_FLAGS=--xla_dump_to=DIR",
+        )
+    best: dict[tuple[str, str, int], FoundProgram] = {}
+    for each in found:
+        module = each.program.module
+        key = (module.name, module.label, len(module.instructions))
+        if key not in best or (best[key].program.thunks is None and each.program.thunks is not None):
+            best[key] = each
+    programs = sorted(best.values(), key=lambda each: (-len(each.program.module.instructions), each.name))
+    return FoundPrograms(programs=tuple(programs), findings=tuple(findings))
