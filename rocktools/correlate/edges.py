@@ -95,6 +95,26 @@ def build_link(found: Sequence[tuple[str, str]], *, method: Method, confidence: 
     return Link(program_id=program_id, method=method, confidence=Confidence.AMBIGUOUS, candidates=names)
 
 
+def group_rows(columns: Sequence[pd.Series]) -> tuple[IntArray, IntArray]:
+    """The group of each row, and one row of each group; rows are together where all columns are equal, missing or not.
+
+    Args:
+        columns: of one frame; categories, or integers without missing values.
+    """
+    codes = {place: _codes(column) for place, column in enumerate(columns)}
+    rows = pd.DataFrame(codes)
+    of = rows.groupby(list(rows.columns), sort=False).ngroup().to_numpy().astype(np.int64)
+    example = np.zeros(int(of.max(initial=-1)) + 1, dtype=np.int64)
+    example[of] = np.arange(of.size)
+    return of, example
+
+
+def _codes(column: pd.Series) -> IntArray:
+    is_category = isinstance(column.dtype, pd.CategoricalDtype)
+    codes: npt.NDArray[Any] = column.cat.codes.to_numpy() if is_category else column.to_numpy()
+    return codes.astype(np.int64)
+
+
 def build_event_edges(events: pd.DataFrame, links: Sequence[Link], of: IntArray) -> pd.DataFrame:
     """EVENT_EDGES.
 
