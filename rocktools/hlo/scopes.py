@@ -88,6 +88,7 @@ _BRANCH = re.compile(r"branch_\d+_fun\Z")
 _PAIRS = {"(": ")", "[": "]", "{": "}"}
 _CLOSING = frozenset(_PAIRS.values())
 _DEEPEST_MERGE = 8  # merged paths within merged paths; XLA was seen to nest one level
+_DEEPEST_WRAP = 64  # transforms around one scope; a gradient of a gradient of a checkpoint has 10
 
 
 def split_path(text: str, separator: str = "/") -> tuple[str, ...]:
@@ -97,7 +98,9 @@ def split_path(text: str, separator: str = "/") -> tuple[str, ...]:
     """
     if not _PAIRS.keys() & set(text) and not _CLOSING & set(text):
         return tuple(text.split(separator))
-    parts, open_brackets, start, i = [], [], 0, 0
+    parts: list[str] = []
+    open_brackets: list[str] = []
+    start = i = 0
     while i < len(text):
         letter = text[i]
         if letter == separator and not open_brackets:
@@ -230,7 +233,7 @@ def _unwrap(token: str, scopes: list[str]) -> list[str]:
     waiting = [token]
     while waiting:
         name = waiting.pop()
-        wrapped = _WRAPPED.match(name) if name.endswith(")") else None
+        wrapped = _WRAPPED.match(name) if name.endswith(")") and len(transforms) < _DEEPEST_WRAP else None
         if name in _BARE or (wrapped and wrapped[1] in _CALLING):
             transforms.append(name)
         elif wrapped and wrapped[1] in _WRAPPING:
