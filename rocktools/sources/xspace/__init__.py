@@ -1,0 +1,1 @@
+"""xspace: the profiles of JAX (XSpace, *.xplane.pb)."""

@@ -1,0 +1,225 @@
+"""Bytes of XLine.events -> EventBlock, with numpy alone: all events of a block are decoded in lock-step.
+
+One cursor per event; each round reads one field of every event that has one left, so the work is done by a few dozen
+array operations per block. Statistics are messages within events, and go the same way, one cursor each.
+
+The rules are protobuf's: fields in any order, of a field that comes twice the last one holds, unknown fields and known
+ones of another wire type are skipped. Whatever reaches beyond its message is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rocktools.sources.xspace.event_block import LENGTH_SHIFT, NO_OCCURRENCES, EventBlock
+from rocktools.sources.xspace.messages import (
+    LINE_EVENTS,
+    STAT_BYTES,
+    STAT_DOUBLE,
+    STAT_INT64,
+    STAT_REF,
+    STAT_STR,
+    STAT_UINT64,
+)
+from rocktools.sources.xspace.wire import FIXED32, FIXED64, LARGEST_TAG, LENGTH, VARINT, Content, WireError, read_field
+
+# Of one block: its arrays take about forty times as much, and a few thousand events make up for numpy's cost per call.
+BLOCK_BYTES = 1 << 21
+
+EVENT_METADATA_ID, EVENT_OFFSET, EVENT_DURATION, EVENT_STATS, EVENT_OCCURRENCES = 1, 2, 3, 4, 5
+STAT_METADATA_ID = 1
+_EVENT_TAG = LINE_EVENTS << 3 | LENGTH
+# Field of XStat's value -> wire type.
+_VALUE_WIRE_TYPES = {
+    STAT_DOUBLE: FIXED64,
+    STAT_UINT64: VARINT,
+    STAT_INT64: VARINT,
+    STAT_STR: LENGTH,
+    STAT_BYTES: LENGTH,
+    STAT_REF: VARINT,
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Fields:
+    """One field for each cursor; as wire.WireField, the value of a fixed64 included."""
+
+    number: np.ndarray
+    wire_type: np.ndarray
+    bits: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+
+    def which(self, number: int, wire_type: int) -> np.ndarray:
+        return np.flatnonzero((self.number == number) & (self.wire_type == wire_type))
+
+
+def decode_block(content: Content, octets: np.ndarray, position: int, end: int) -> tuple[EventBlock, int]:
+    """The events from `position` on, of a line that ends at `end`: some megabytes of them.
+
+    Args:
+        content, octets: the same bytes.
+
+    Returns:
+        The block, and where the next one begins.
+
+    Raises:
+        WireError: bytes that are no events.
+    """
+    starts, ends, stop = _find_events(content, position, end)
+    events, stats = _decode_events(octets, starts, ends)
+    return EventBlock(**events, **stats), stop
+
+
+def _find_events(content: Content, position: int, end: int) -> tuple[np.ndarray, np.ndarray, int]:
+    """Where the messages of the next events start and end, and where the search stopped.
+
+    Raises:
+        WireError: a field reaches beyond the line.
+    """
+    starts: list[int] = []
+    ends: list[int] = []
+    limit = min(end, position + BLOCK_BYTES)
+    while position < limit:
+        # The common case by hand: an event of less than 128 bytes.
+        if content[position] == _EVENT_TAG and position + 1 < end and content[position + 1] < 0x80:
+            start = position + 2
+            stop = start + content[position + 1]
+            if stop > end:
+                raise WireError(position, f"an event claims {stop - start} bytes where its line has {end - start} left")
+        else:
+            field = read_field(content, position, end)
+            start, stop = field.start, field.end
+            if not field.is_message(LINE_EVENTS):
+                position = stop
+                continue
+        starts.append(start)
+        ends.append(stop)
+        position = stop
+    return np.array(starts, dtype=np.int64), np.array(ends, dtype=np.int64), position
+
+
+def _decode_events(
+    octets: np.ndarray, starts: np.ndarray, ends: np.ndarray
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Columns of the events, and of their statistics."""
+    count = len(starts)
+    metadata_id, offset, duration = (np.zeros(count, dtype=np.int64) for _ in range(3))
+    occurrences = np.full(count, NO_OCCURRENCES, dtype=np.int64)
+    stats_count = np.zeros(count, dtype=np.int64)
+    rounds: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = []
+    cursor = starts.copy()
+    active = np.flatnonzero(cursor < ends)
+    while active.size:
+        fields = _read_fields(octets, cursor[active], ends[active])
+        for number, column in ((EVENT_METADATA_ID, metadata_id), (EVENT_DURATION, duration)):
+            which = fields.which(number, VARINT)
+            column[active[which]] = fields.bits[which]
+        which = fields.which(EVENT_OFFSET, VARINT)
+        offset[active[which]] = fields.bits[which]
+        occurrences[active[which]] = NO_OCCURRENCES
+        which = fields.which(EVENT_OCCURRENCES, VARINT)
+        occurrences[active[which]] = fields.bits[which]
+        offset[active[which]] = 0
+        which = fields.which(EVENT_STATS, LENGTH)
+        event = active[which]
+        rounds.append((event, stats_count[event], fields.start[which], fields.end[which]))
+        stats_count[event] += 1
+        cursor[active] = fields.end
+        active = active[fields.end < ends[active]]
+    events = {"metadata_id": metadata_id, "offset_ps": offset, "duration_ps": duration, "occurrences": occurrences}
+    return events, _decode_stats(octets, stats_count, rounds)
+
+
+def _decode_stats(
+    octets: np.ndarray,
+    stats_count: np.ndarray,
+    rounds: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]],
+) -> dict[str, np.ndarray]:
+    """Columns of the statistics, whose messages were found round by round, in the order of the bytes."""
+    first = np.cumsum(stats_count) - stats_count
+    count = int(stats_count.sum())
+    starts, ends = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+    for event, ordinal, start, end in rounds:
+        place = first[event] + ordinal
+        starts[place], ends[place] = start, end
+    stat_id, bits = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+    kind = np.zeros(count, dtype=np.int8)
+    cursor = starts
+    active = np.flatnonzero(cursor < ends)
+    while active.size:
+        fields = _read_fields(octets, cursor[active], ends[active])
+        which = fields.which(STAT_METADATA_ID, VARINT)
+        stat_id[active[which]] = fields.bits[which]
+        for number, wire_type in _VALUE_WIRE_TYPES.items():
+            which = fields.which(number, wire_type)
+            if which.size:
+                kind[active[which]] = number
+                bits[active[which]] = fields.bits[which]
+        cursor[active] = fields.end
+        active = active[fields.end < ends[active]]
+    event = np.repeat(np.arange(len(stats_count), dtype=np.int32), stats_count)
+    return {"stat_event": event, "stat_id": stat_id, "stat_kind": kind, "stat_bits": bits}
+
+
+def _read_fields(octets: np.ndarray, cursor: np.ndarray, ends: np.ndarray) -> _Fields:
+    """The field at each cursor, in messages that end at `ends`; cursors are before their ends."""
+    tags, position = _read_varints(octets, cursor, ends)
+    wire_type = (tags & 7).astype(np.int8)
+    number = tags >> np.uint64(3)
+    _refuse(cursor, (number == 0) | (tags > LARGEST_TAG), "there is no such field number")
+    is_odd = (wire_type != VARINT) & (wire_type != LENGTH)
+    bits = np.zeros(len(cursor), dtype=np.uint64)
+    if not is_odd.any():
+        bits, position = _read_varints(octets, position, ends)
+    else:
+        _refuse(
+            cursor,
+            is_odd & (wire_type != FIXED64) & (wire_type != FIXED32),
+            "a field has a wire type that no profile uses",
+        )
+        which = np.flatnonzero(~is_odd)
+        bits[which], position[which] = _read_varints(octets, position[which], ends[which])
+    # What is left to skip of the value. Where the length is not one, it is compared as unsigned: it may be any number.
+    size = np.where(wire_type == LENGTH, bits, np.uint64(0))
+    size[wire_type == FIXED64] = 8
+    size[wire_type == FIXED32] = 4
+    _refuse(cursor, size > (ends - position).astype(np.uint64), "a field claims more bytes than its message has left")
+    end = position + size.astype(np.int64)
+    values = bits.view(np.int64)
+    is_length = wire_type == LENGTH
+    values = np.where(is_length, values << LENGTH_SHIFT | position, values)
+    which = np.flatnonzero(wire_type == FIXED64)
+    if which.size:
+        places = position[which][:, None] + np.arange(8)
+        values[which] = np.ascontiguousarray(octets[places]).view("<i8")[:, 0]
+    return _Fields(number.astype(np.int64), wire_type, values, position, end)
+
+
+def _read_varints(octets: np.ndarray, cursor: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The unsigned number at each cursor, and where it ends."""
+    cut_off = "a number is cut off by the end of its message"
+    _refuse(cursor, cursor >= ends, cut_off)
+    octet = octets[cursor]
+    values = (octet & 0x7F).astype(np.uint64)
+    after = cursor + 1
+    active = np.flatnonzero(octet >= 0x80)
+    shift = 7
+    while active.size:
+        position = after[active]
+        _refuse(position, position >= ends[active], cut_off)
+        if shift > 63:
+            raise WireError(int(cursor[active[0]]), "a number is longer than ten bytes")
+        octet = octets[position]
+        values[active] |= (octet & 0x7F).astype(np.uint64) << np.uint64(shift)
+        after[active] = position + 1
+        active = active[octet >= 0x80]
+        shift += 7
+    return values, after
+
+
+def _refuse(position: np.ndarray, is_bad: np.ndarray, what: str) -> None:
+    if is_bad.any():
+        raise WireError(int(position[np.argmax(is_bad)]), what)
