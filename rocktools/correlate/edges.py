@@ -59,6 +59,7 @@ class Link:
         confidence: how sure it is.
         candidates: all instructions it may belong to, most probable first; with `program/` in front where they are of
             several programs.
+        thunk_id: the one thunk that it can be; None where there are several, or none is known.
     """
 
     program_id: str | None = None
@@ -66,6 +67,7 @@ class Link:
     method: Method = Method.NONE
     confidence: Confidence = Confidence.UNLINKED
     candidates: tuple[str, ...] = ()
+    thunk_id: int | None = None
 
     @property
     def candidates_text(self) -> str | None:
@@ -130,7 +132,7 @@ def build_event_edges(events: pd.DataFrame, links: Sequence[Link], of: IntArray)
 
 
 def build_dispatch_edges(dispatches: pd.DataFrame, links: Sequence[Link], of: IntArray) -> pd.DataFrame:
-    """DISPATCH_EDGES of links that say the instruction, but not which execution of it.
+    """DISPATCH_EDGES of links that say the instruction, but not which execution of the program.
 
     Args:
         dispatches: DISPATCHES or COUNTED_DISPATCHES, at least with the key of DISPATCHES.
@@ -141,8 +143,8 @@ def build_dispatch_edges(dispatches: pd.DataFrame, links: Sequence[Link], of: In
     keys = {name: _by_label(dispatches[name]) for name in DISPATCH_EDGES.key}
     no_text = np.full(count, -1, dtype=np.int64)
     place: dict[str, Any] = {
-        "thunk_id": _no_integers(count),
-        "execution_index": _no_integers(count),
+        "thunk_id": _integers([link.thunk_id for link in links], of),
+        "execution_index": nullable_int64(np.zeros(count, dtype=np.int64), np.ones(count, dtype=np.bool_)),
         "iterations": pd.Categorical.from_codes(no_text, categories=[]),
         "is_iteration_sure": np.zeros(count, dtype=np.bool_),
     }
@@ -159,7 +161,7 @@ def _link_columns(links: Sequence[Link], of: IntArray) -> dict[str, Any]:
         "method": _texts([link.method.value for link in links], of),
         "confidence": _texts([link.confidence.value for link in links], of),
         "probability_ratio": np.full(of.size, np.nan),
-        "candidates_count": counts[of] if links else np.zeros(of.size, dtype=np.int64),
+        "candidates_count": counts[of],
         "candidates": _texts([link.candidates_text for link in links], of),
     }
 
@@ -168,11 +170,13 @@ def _texts(values: Sequence[str | None], of: IntArray) -> pd.Categorical:
     labels = sorted({value for value in values if value is not None})
     codes = {label: code for code, label in enumerate(labels)}
     of_value = np.array([-1 if value is None else codes[value] for value in values], dtype=np.int64)
-    return pd.Categorical.from_codes(of_value[of] if len(values) else of, categories=labels)
+    return pd.Categorical.from_codes(of_value[of], categories=labels)
 
 
-def _no_integers(count: int) -> Any:
-    return nullable_int64(np.zeros(count, dtype=np.int64), np.ones(count, dtype=np.bool_))
+def _integers(values: Sequence[int | None], of: IntArray) -> Any:
+    numbers = np.array([0 if value is None else value for value in values], dtype=np.int64)
+    is_missing = np.array([value is None for value in values], dtype=np.bool_)
+    return nullable_int64(numbers[of], is_missing[of])
 
 
 def _by_label(column: pd.Series) -> Any:
