@@ -18,10 +18,12 @@ from rocktools.intervals import (
     gaps,
     intersection,
     length_by_mask,
+    mask_lengths_by,
     mask_of,
     subtraction,
     sweep,
     union,
+    union_by,
     union_length,
     union_length_by,
 )
@@ -393,6 +395,55 @@ def test_busy_is_compute_and_exposed_communication_and_exposed_copy(
 
 def test_sweep_of_nothing_has_no_segments() -> None:
     assert length_by_mask(sweep(*arrays([]), codes_of([]))) == {}
+
+
+# ---------------------------------------------------------------------------------------------- sweep and gaps by group
+
+
+def _masks_of_group(triples: list[tuple[int, int, int]], groups: list[int], group: int) -> dict[int, int]:
+    own = [triple for triple, of in zip(triples, groups, strict=True) if of == group]
+    return length_by_mask(sweep(*arrays(own), codes_of(own)))
+
+
+@pytest.mark.parametrize("far", [0, BOOT_NS], ids=["near", "far-apart"])
+@given(data=st.data())
+def test_mask_lengths_by_group_equal_the_sweep_of_each_group(data: st.DataObject, far: int) -> None:
+    """Far apart: 10,000 groups do not fit side by side into int64."""
+    triples = data.draw(labelled_interval_lists(labels=small_labels))
+    groups = data.draw(st.lists(st.integers(0, 3), min_size=len(triples), max_size=len(triples)))
+    starts, ends = arrays([*triples, (far, far + 7)])
+    labels, codes = np.append(codes_of(triples), 1), np.append(np.array(groups, dtype=np.int64), 9_999)
+    lengths = mask_lengths_by(starts, ends, labels, codes, labels_count=4, groups_count=10_000)
+    for group in range(4):
+        found = {mask: int(length) for mask, length in enumerate(lengths[group]) if length}
+        assert found == _masks_of_group(triples, groups, group)
+    assert lengths[9_999].tolist() == [0, 0, 7, *[0] * 13]
+
+
+def test_mask_lengths_of_nothing_are_zero() -> None:
+    nothing = np.array([], dtype=np.int64)
+    assert mask_lengths_by(nothing, nothing, nothing, nothing, labels_count=1, groups_count=2).tolist() == [[0, 0]] * 2
+
+
+@given(labelled_interval_lists(labels=st.integers(0, 4)), offsets)
+def test_union_by_group_is_the_union_of_each_group_and_its_gaps_are_theirs(
+    triples: list[tuple[int, int, int]], offset: int
+) -> None:
+    found = union_by(*arrays(triples, offset), codes_of(triples), 5)
+    between = found.gaps()
+    for group in range(5):
+        own = arrays([triple for triple in triples if triple[2] == group], offset)
+        mine = found.group == group
+        assert as_pairs(Intervals(found.start[mine], found.end[mine])) == as_pairs(union(*own))
+        mine = between.group == group
+        assert as_pairs(Intervals(between.start[mine], between.end[mine])) == as_pairs(gaps(*own))
+
+
+@pytest.mark.parametrize("labels_count", [0, 9])
+def test_mask_lengths_refuse_a_number_of_labels_without_a_table(labels_count: int) -> None:
+    nothing = np.array([], dtype=np.int64)
+    with pytest.raises(ContractError, match="interval-labels"):
+        mask_lengths_by(nothing, nothing, nothing, nothing, labels_count=labels_count, groups_count=1)
 
 
 # -------------------------------------------------------------------------------------------------- what is not allowed
