@@ -111,6 +111,26 @@ def group_rows(columns: Sequence[pd.Series]) -> tuple[IntArray, IntArray]:
     return of, example
 
 
+def find_edges(edges: pd.DataFrame, rows: pd.DataFrame, key: Sequence[str]) -> IntArray:
+    """For each row, the place of its edge; -1 where it has none.
+
+    Args:
+        edges: DISPATCH_EDGES or EVENT_EDGES, at least with the key.
+        rows: dispatches or events, at least with the key.
+        key: of the edges' frame.
+    """
+    known, asked = {}, {}
+    for name in key:
+        known[name], asked[name] = _codes(edges[name]), _codes(rows[name])
+        if isinstance(edges[name].dtype, pd.CategoricalDtype):
+            codes = {label: code for code, label in enumerate(edges[name].cat.categories)}
+            of_category = [codes.get(label, len(codes)) for label in rows[name].cat.categories]
+            asked[name] = np.array([*of_category, -1], dtype=np.int64)[asked[name]]
+    places = pd.DataFrame({**known, "place": np.arange(len(edges))}).drop_duplicates(list(key))
+    found = pd.DataFrame(asked).merge(places, on=list(key), how="left", validate="many_to_one")["place"]
+    return found.fillna(-1).to_numpy().astype(np.int64)
+
+
 def _codes(column: pd.Series) -> IntArray:
     is_category = isinstance(column.dtype, pd.CategoricalDtype)
     codes: npt.NDArray[Any] = column.cat.codes.to_numpy() if is_category else column.to_numpy()
