@@ -6,8 +6,12 @@ The text form is XLA's: `bf16[4,128]{1,0}`, `(f32[2]{0}, s32[])`, `token[]`.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+from rocktools.errors import InputError
+from rocktools.hlo.text_scan import UnreadableText, find_closing, split_list
 
 _EIGHT_BIT_FLOATS = (
     *("f8e5m2", "f8e4m3", "f8e4m3fn", "f8e4m3b11fnuz", "f8e5m2fnuz", "f8e4m3fnuz", "f8e3m4", "f8e8m0fnu"),
@@ -27,6 +31,8 @@ DTYPE_BITS = {
     "token": 0,
     "opaque": 0,
 }
+_ARRAY_HEAD = re.compile(r"([a-z][a-z0-9]*)\[((?:\s*(?:<=)?(?:\d+|\?)\s*(?:,|(?=\])))*)\]")
+_ARRAY = re.compile(_ARRAY_HEAD.pattern + r"(?:\{[^{}]*\}|(?!\{))")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,3 +101,81 @@ class Shape:
         sizes = ",".join(f"<={size}" if i in self.dynamic else str(size) for i, size in enumerate(self.dimensions))
         layout = "" if self.layout is None or self.layout == "" else f"{{{self.layout}}}"
         return f"{self.dtype}[{sizes}]{layout}"
+
+
+def parse_shape(text: str) -> Shape:
+    """The shape that is written, in any of XLA's spellings.
+
+    Args:
+        text: `bf16[4,<=128]{1,0:T(8,128)S(5)}`, `(f32[2]{0}, /*index=1*/s32[])`, `token[]`, ...; nothing else in it.
+
+    Raises:
+        InputError: the text is no shape, or does not end behind it.
+    """
+    try:
+        shape, end = read_shape(text, len(text) - len(text.lstrip()))
+        if text[end:].strip():
+            raise UnreadableText(f"{text[end:].strip()!r} stands behind it", end)
+    except UnreadableText as unreadable:
+        what = f"{text!r} is not a shape of HLO: {unreadable.reason}"
+        raise InputError("hlo-shape-unreadable", what, where=f"column {unreadable.offset + 1}") from None
+    return shape
+
+
+def read_shape(text: str, start: int) -> tuple[Shape, int]:
+    """The shape that begins at `start`, and the offset behind it.
+
+    Raises:
+        UnreadableText: no shape begins there.
+    """
+    end = end_of_shape(text, start)
+    return _shape(text, start, end), end
+
+
+def end_of_shape(text: str, start: int) -> int:
+    """The offset behind the shape that begins at `start`; what is inside of it is not checked.
+
+    Raises:
+        UnreadableText: no shape begins there.
+    """
+    if text.startswith("(", start):
+        return find_closing(text, start) + 1
+    array = _ARRAY.match(text, start)
+    if array:
+        return array.end()
+    if text.startswith("b(", start):  # a buffer: a value with an address of its own (XLA since 2025)
+        return find_closing(text, start + 1) + 1
+    head = _ARRAY_HEAD.match(text, start)
+    if head is None:
+        raise UnreadableText("a shape is missing", start)
+    if text.startswith("{", head.end()):
+        return find_closing(text, head.end()) + 1
+    return head.end()
+
+
+def _shape(text: str, start: int, end: int) -> Shape:
+    if text[start] == "(":
+        return Shape(dtype="tuple", elements=_elements(text, start + 1, end - 1))
+    if text.startswith("b(", start):
+        return Shape(dtype="buffer", elements=_elements(text, start + 2, end - 1))
+    head = _ARRAY_HEAD.match(text, start)
+    assert head is not None
+    sizes = head.group(2).split(",") if head.group(2) else []
+    layout = text[head.end() + 1 : end - 1] if head.end() < end else None
+    # `?` is a dimension without a bound; XLA:GPU and XLA:CPU compile no program that has one.
+    dimensions = tuple(0 if "?" in size else int(size.strip().lstrip("<=")) for size in sizes)
+    dynamic = tuple(index for index, size in enumerate(sizes) if "<" in size or "?" in size)
+    return Shape(dtype=head.group(1), dimensions=dimensions, layout=layout, dynamic=dynamic)
+
+
+def _elements(text: str, start: int, end: int) -> tuple[Shape, ...]:
+    found = []
+    for part in split_list(text[start:end]):
+        try:
+            element, stop = read_shape(part, 0)
+        except UnreadableText as unreadable:
+            raise UnreadableText(unreadable.reason, start) from None
+        if stop != len(part):
+            raise UnreadableText(f"{part!r} is not one shape", start)
+        found.append(element)
+    return tuple(found)
