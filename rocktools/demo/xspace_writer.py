@@ -10,6 +10,7 @@ Whatever is written here says that no hardware produced it: the plane of the env
 from __future__ import annotations
 
 import gzip
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -81,6 +82,7 @@ class PlaneRecord:
         event_stats: name of an event -> statistics of its metadata, which hold for all events of that name.
         display_names: name of an event -> what viewers show.
         event_keys: name of an event -> its key in the metadata; the others are counted from 1.
+        stat_keys: the same for names of statistics, and for texts.
     """
 
     name: str
@@ -90,6 +92,7 @@ class PlaneRecord:
     event_stats: Mapping[str, Stats] = field(default_factory=dict)
     display_names: Mapping[str, str] = field(default_factory=dict)
     event_keys: Mapping[str, int] = field(default_factory=dict)
+    stat_keys: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,8 +234,9 @@ class _PlaneWriter:
 
     def write(self, plane: PlaneRecord) -> None:
         self._message.id, self._message.name = plane.id, plane.name
-        self._add_stats(self._message, plane.stats)
         self._event_ids.update(plane.event_keys)
+        self._stat_ids.update(plane.stat_keys)
+        self._add_stats(self._message, plane.stats)
         for name in dict.fromkeys([*plane.event_keys, *plane.event_stats, *plane.display_names]):
             self._event_id(name)
         for line in plane.lines:
@@ -279,13 +283,18 @@ class _PlaneWriter:
                 stat.int64_value = value
 
     def _stat_id(self, name: str) -> int:
-        return self._stat_ids.setdefault(name, len(self._stat_ids) + 1)
+        return _intern(self._stat_ids, name)
 
     def _event_id(self, name: str) -> int:
-        if name not in self._event_ids:
-            taken = self._event_ids.values()
-            self._event_ids[name] = next(key for key in range(len(self._event_ids) + 1, 2**62) if key not in taken)
-        return self._event_ids[name]
+        return _intern(self._event_ids, name)
+
+
+def _intern(ids: dict[str, int], name: str) -> int:
+    """The id of a name; a new one is counted on from 1, and passes by those that are taken."""
+    if name not in ids:
+        taken = ids.values()
+        ids[name] = next(number for number in itertools.count(len(ids) + 1) if number not in taken)
+    return ids[name]
 
 
 _MESSAGES = {
