@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from rocktools.frames import DISPATCH_EDGES, EVENT_EDGES, nullable_int64, require_frame
+from rocktools.errors import ContractError
+from rocktools.frames import DISPATCH_EDGES, EVENT_EDGES, FrameSpec, nullable_int64, require_frame
 
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -129,6 +130,49 @@ def find_edges(edges: pd.DataFrame, rows: pd.DataFrame, key: Sequence[str]) -> I
     places = pd.DataFrame({**known, "place": np.arange(len(edges))}).drop_duplicates(list(key))
     found = pd.DataFrame(asked).merge(places, on=list(key), how="left", validate="many_to_one")["place"]
     return found.fillna(-1).to_numpy().astype(np.int64)
+
+
+def choose_edges(first: pd.DataFrame, second: pd.DataFrame, is_second: BoolArray) -> pd.DataFrame:
+    """Edges whose rows are of `second` where `is_second`, else of `first`.
+
+    Args:
+        first: DISPATCH_EDGES or EVENT_EDGES.
+        second: of the same rows in the same order.
+        is_second: one for each row.
+
+    Raises:
+        ContractError: they are not of the same rows.
+    """
+    spec = require_same_rows(first, second)
+    columns = {name: _choose(first[name], second[name], is_second) for name in spec.names}
+    return require_frame(pd.DataFrame(columns), spec)
+
+
+def require_same_rows(first: pd.DataFrame, second: pd.DataFrame) -> FrameSpec:
+    """The contract of both, DISPATCH_EDGES or EVENT_EDGES, if they are of the same rows in the same order.
+
+    Raises:
+        ContractError: they are not.
+    """
+    spec = DISPATCH_EDGES if "dispatch_id" in first.columns else EVENT_EDGES
+    if len(first) != len(second) or bool((find_edges(first, second, spec.key) != np.arange(len(first))).any()):
+        raise ContractError("edges-of-other-rows", f"{spec.name} can be put together only if they are of the same rows")
+    return spec
+
+
+def _choose(first: pd.Series, second: pd.Series, is_second: BoolArray) -> Any:
+    if not isinstance(first.dtype, pd.CategoricalDtype):
+        return first.where(~is_second, second).array
+    labels = sorted({*first.cat.categories, *second.cat.categories})
+    of_first, of_second = (column.cat.set_categories(labels).cat.codes.to_numpy() for column in (first, second))
+    return pd.Categorical.from_codes(np.where(is_second, of_second, of_first), categories=labels)
+
+
+def confidence_ranks(edges: pd.DataFrame) -> IntArray:
+    """The place of each row's confidence in `Confidence`: the less, the surer."""
+    ranks = {confidence.value: rank for rank, confidence in enumerate(Confidence)}
+    of_category = np.array([ranks[label] for label in edges["confidence"].cat.categories], dtype=np.int64)
+    return of_category[edges["confidence"].cat.codes.to_numpy()]
 
 
 def _codes(column: pd.Series) -> IntArray:

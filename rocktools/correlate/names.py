@@ -207,33 +207,38 @@ def candidates_by_name(kernel_name: str, index: KernelNameIndex) -> NameMatch:
     return NameMatch(rule=rule, candidates=tuple(dict.fromkeys((*found, *twins))), namesakes_count=len(found))
 
 
-def find_link_by_name(kernel_name: str, indices: Iterable[KernelNameIndex]) -> Link:
+def find_link_by_name(
+    kernel_name: str, indices: Iterable[KernelNameIndex], *, at_most: Confidence = Confidence.LIKELY
+) -> Link:
     """What the name says over several programs; exact matches in any of them outdo prefixes in all.
 
-    A single exact candidate is likely. Everything else is ambiguous, also a single candidate by its prefix: a kernel of
-    a program that is not at hand would find one, too.
+    A single exact candidate is likely, or `at_most`. Everything else is ambiguous, also a single candidate by its
+    prefix: a kernel of a program that is not at hand would find one, too.
     """
     matches = [(index.program_id, candidates_by_name(kernel_name, index)) for index in indices]
-    for rule, confidence in ((NameRule.EXACT, Confidence.LIKELY), (NameRule.PREFIX, Confidence.AMBIGUOUS)):
+    for rule, confidence in ((NameRule.EXACT, at_most), (NameRule.PREFIX, Confidence.AMBIGUOUS)):
         found = [(program_id, name) for program_id, match in matches if match.rule is rule for name in match.candidates]
         if found:
-            return build_link(found, method=Method.NAME, confidence=confidence)
+            return build_link(list(dict.fromkeys(found)), method=Method.NAME, confidence=confidence)
     return UNLINKED
 
 
-def link_by_name(dispatches: pd.DataFrame, modules: Sequence[HloModule]) -> tuple[pd.DataFrame, list[Finding]]:
+def link_by_name(
+    dispatches: pd.DataFrame, modules: Sequence[HloModule], *, at_most: Confidence = Confidence.LIKELY
+) -> tuple[pd.DataFrame, list[Finding]]:
     """What the names of kernels alone say.
 
     Args:
         dispatches: DISPATCHES or COUNTED_DISPATCHES, at least with the key of DISPATCHES and `kernel_name`.
         modules: the programs that the dispatches may belong to.
+        at_most: likely, or ambiguous where there is reason to doubt that they do.
 
     Returns:
         DISPATCH_EDGES, one row per dispatch; none is certain. And a warning that counts what rests on names.
     """
     names = dispatches["kernel_name"].cat
     indices = [build_name_index(module) for module in modules]
-    links = [find_link_by_name(str(name), indices) for name in names.categories]
+    links = [find_link_by_name(str(name), indices, at_most=at_most) for name in names.categories]
     codes = names.codes.to_numpy().astype(np.int64)
     edges = build_dispatch_edges(dispatches, [*links, UNLINKED], np.where(codes < 0, len(links), codes))
     return edges, check_name_links(edges, where="DISPATCHES")
