@@ -21,11 +21,12 @@ from rocktools.sources.xspace.event_rows import (
     annotation_columns,
     join_parts,
     key_columns,
+    label_hosts,
     look_up,
     map_labels,
     spread,
     time_columns,
-    timed_rows,
+    timed_events,
     without_empty,
 )
 from rocktools.sources.xspace.events import Events
@@ -70,16 +71,6 @@ def read_device_events(files: Sequence[XSpaceFile], *, run: str, columns: Iterab
     return assemble_frame(parts, DEVICE_EVENTS, selected)
 
 
-def label_hosts(files: Sequence[XSpaceFile]) -> list[tuple[str, XSpaceFile]]:
-    """Label and file in the order of the labels; of files of one host each but the first gets a number behind it."""
-    seen: dict[str, int] = {}
-    labelled = []
-    for file in files:
-        number = seen[file.host] = seen.get(file.host, 0) + 1
-        labelled.append((file.host if number == 1 else f"{file.host}#{number}", file))
-    return sorted(labelled, key=lambda pair: pair[0])
-
-
 def device_event_parts(file: XSpaceFile, *, run: str, host: str, columns: Iterable[str] | None = None) -> list[Part]:
     """Rows of DEVICE_EVENTS, one part for each device that has events.
 
@@ -99,10 +90,7 @@ def device_event_parts(file: XSpaceFile, *, run: str, host: str, columns: Iterab
 
 
 def _read_line(line: Line, selected: set[str], run: str, host: str, device: str, label: str) -> Part:
-    events = line.events(_stats_for(selected))
-    rows = timed_rows(events)
-    if len(rows) < len(events):
-        events = events.take(rows)
+    events, rows = timed_events(line, _stats_for(selected))
     part = key_columns(run, host, device, label, rows)
     part.update(time_columns(events))
     part.update(annotation_columns(events, selected))

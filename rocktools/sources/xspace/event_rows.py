@@ -11,26 +11,43 @@ from rocktools.sources.rocpd.columns import IntColumn
 from rocktools.sources.rocpd.parts import LabelColumn, Part, label_constant, sort_part
 from rocktools.sources.xspace.events import Events
 from rocktools.sources.xspace.hlo_protos import program_id_text
+from rocktools.sources.xspace.opening import XSpaceFile
+from rocktools.sources.xspace.plane import Line
 from rocktools.sources.xspace.wire import WireError
 
 ANNOTATION_STATS = ("program_id", "hlo_module", "hlo_op", "correlation_id")
-_LONGEST_PS = 2**62
+_LONGEST_PS = 2**58  # three days
 
 T = TypeVar("T")
 
 
-def timed_rows(events: Events) -> np.ndarray:
-    """Rows of events that have a place in time: aggregated ones, which stand for many, do not.
+def label_hosts(files: Sequence[XSpaceFile]) -> list[tuple[str, XSpaceFile]]:
+    """Label and file in the order of the labels; of files of one host each but the first gets a number behind it."""
+    seen: dict[str, int] = {}
+    labelled = []
+    for file in files:
+        number = seen[file.host] = seen.get(file.host, 0) + 1
+        labelled.append((file.host if number == 1 else f"{file.host}#{number}", file))
+    return sorted(labelled, key=lambda pair: pair[0])
+
+
+def timed_events(line: Line, stats: Iterable[str]) -> tuple[Events, np.ndarray]:
+    """The events of a line that have a place in time, and their positions in the line.
+
+    Aggregated events, which stand for many, have none.
 
     Raises:
-        DamagedFile: a duration is negative, or an end is beyond what int64 holds.
+        DamagedFile: bytes that are no events; a duration is negative, or an end beyond what int64 holds.
     """
-    is_bad = (events.duration_ps < 0) | (events.duration_ps > _LONGEST_PS) | (np.abs(events.offset_ps) > _LONGEST_PS)
+    events = line.events(stats)
+    duration, offset = events.duration_ps, events.offset_ps
+    is_bad = (duration < 0) | (duration > _LONGEST_PS) | (offset < -_LONGEST_PS) | (offset > _LONGEST_PS)
     if is_bad.any():
         row = int(np.argmax(is_bad))
-        what = f"event {row} lasts {int(events.duration_ps[row])} ps from {int(events.offset_ps[row])} ps on"
-        raise events.line.damaged(WireError(events.line.start, what))
-    return np.flatnonzero(events.occurrences < 0)
+        what = f"event {row} lasts {int(duration[row])} ps from {int(offset[row])} ps on"
+        raise line.damaged(WireError(line.start, what))
+    rows = np.flatnonzero(events.occurrences < 0)
+    return (events if len(rows) == len(events) else events.take(rows)), rows
 
 
 def key_columns(run: str, host: str, device: str, line: str, rows: np.ndarray) -> dict[str, Any]:
