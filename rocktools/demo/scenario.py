@@ -44,6 +44,7 @@ class Scenario:
         substituted_kernels_count: generated kernels that this run had under another name and with another geometry.
         lanes: how streams and queues are laid out.
         has_stream_ids: whether the trace tells the streams apart; False gives all dispatches stream 0.
+        has_host_calls: whether the trace has the HIP call that launched each dispatch.
         is_serialised: whether times are those of a counter pass, one kernel at a time.
         loss_ratio: records lost, each by chance.
         bursts_count: stretches of lost records on every device.
@@ -75,6 +76,7 @@ class Scenario:
     substituted_kernels_count: int = 0
     lanes: Lanes = Lanes.SEPARATE
     has_stream_ids: bool = True
+    has_host_calls: bool = False
     is_serialised: bool = False
     loss_ratio: float = 0.0
     bursts_count: int = 0

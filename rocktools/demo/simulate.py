@@ -141,8 +141,10 @@ def simulate(program: CompiledProgram, scenario: Scenario | None = None) -> Simu
 
 def _choose_substituted(generated: Sequence[KernelLaunch], count: int, rng: np.random.Generator) -> tuple[str, ...]:
     names = sorted({kernel.name for kernel in generated})
-    chosen = rng.choice(len(names), min(count, len(names)), replace=False) if names else []
-    return tuple(names[index] for index in sorted(chosen))
+    if not names:
+        return ()
+    chosen = rng.choice(len(names), min(count, len(names)), replace=False)
+    return tuple(names[index] for index in sorted(chosen.tolist()))
 
 
 def _substitute(kernel: KernelLaunch, substituted: tuple[str, ...]) -> KernelLaunch:

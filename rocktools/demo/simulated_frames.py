@@ -86,6 +86,7 @@ def build_dispatches(
         "sgpr_count": np.full_like(kernel, SGPR_COUNT),
     }
     absent = np.ones(len(kernel), dtype=bool)
+    has_call = np.full(len(kernel), scenario.has_host_calls)
     columns = {
         "run": _constant(RUN, len(kernel)),
         "process": _constant(process_guid(scenario), len(kernel)),
@@ -98,10 +99,9 @@ def build_dispatches(
         "end_ns": end[order],
         **{name: nullable_int64(column[order], ~absent) for name, column in nullable.items()},
         "range": _constant(None, len(kernel)),
-        **{
-            name: nullable_int64(np.zeros_like(kernel), absent)
-            for name in ("host_call_id", "graph_exec_id", "graph_node_id")
-        },
+        "host_call_id": nullable_int64(np.where(has_call, dispatch_id, 0)[order], ~has_call),
+        "graph_exec_id": nullable_int64(np.zeros_like(kernel), absent),
+        "graph_node_id": nullable_int64(np.zeros_like(kernel), absent),
     }
     frame = pd.DataFrame({name: columns[name] for name in DISPATCHES.names})
     return require_frame(frame, DISPATCHES), order

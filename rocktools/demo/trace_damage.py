@@ -86,7 +86,7 @@ def swap_neighbours_across_streams(
     dispatch_id: np.ndarray, rows: LaunchRows, ratio: float, rng: np.random.Generator
 ) -> np.ndarray:
     """The ids, some pairs that were launched one after the other on two streams exchanged."""
-    swapped = dispatch_id.copy()
+    swapped: np.ndarray = dispatch_id.copy()
     first = np.flatnonzero(rows.stream[:-1] != rows.stream[1:])
     first = first[np.diff(first, prepend=-2) > 1]  # no row in two pairs
     first = first[rng.random(len(first)) < ratio]
