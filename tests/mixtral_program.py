@@ -4,38 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rocktools.hlo.module import Computation, HloModule, Instruction
 from rocktools.hlo.program import CompiledProgram
-from rocktools.hlo.shapes import Shape
+from rocktools.hlo.text_reader import parse_hlo_text
 from rocktools.hlo.thunk_reader import read_thunk_sequence
 
-# Trip counts as the module's text says them (known_trip_count): microsteps, then layers forward and backward.
+# Trip counts as the text says them (known_trip_count): microsteps, then layers forward and backward.
 LOOPS = {"while.94": 2, "while.91": 56, "while.92": 56}
 
 
 def mixtral_program(shared: Path, build: str) -> CompiledProgram:
-    """Thunk sequence of `build` (triton, blaslt), and of the module only the loops."""
+    """`build` is triton or blaslt."""
     stem = shared / "data" / "hlo" / "gfx950-mixtral-8x22b" / build / "module_0001.jit_step"
-    loops = tuple(
-        Instruction(
-            name=name,
-            opcode="while",
-            shape=Shape(dtype="tuple"),
-            computation="main",
-            position=position,
-            attributes={"backend_config": f'{{"known_trip_count":{{"n":"{trips}"}}}}'},
-        )
-        for position, (name, trips) in enumerate(LOOPS.items())
-    )
-    module = HloModule(
-        name="jit_step",
-        program_id=None,
-        source=str(stem),
-        computations={"main": Computation(name="main", instructions=loops, is_entry=True)},
-        entry_name="main",
-        is_scheduled=True,
-    )
+    path = Path(f"{stem}.gfx950_gpu_after_optimizations.txt")
     return CompiledProgram(
-        module=module,
+        module=parse_hlo_text(path.read_text(encoding="utf-8"), str(path)),
         thunks=read_thunk_sequence(f"{stem}.thunk_sequence.txt", f"{stem}.thunk_metadata.txt"),
     )

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rocktools.hlo.module import Computation, HloModule, Instruction
+from hypothesis import strategies as st
+
 from rocktools.hlo.program import CompiledProgram
-from rocktools.hlo.shapes import Shape
+from rocktools.hlo.text_reader import parse_hlo_text
 from rocktools.hlo.thunk_reader import parse_thunk_sequence
 
 ARRAY = "f32[64,128]{1,0}"
@@ -279,35 +280,9 @@ def _instruction(name: str, opcode: str, value: str) -> str:
 def build_tiny(nodes: Sequence[Node] | None = None, name: str = "jit_tiny") -> CompiledProgram:
     """The program, in memory."""
     nodes = TINY if nodes is None else nodes
-    instructions = tuple(_instructions(nodes))
-    computation = Computation(name="main", instructions=instructions, is_entry=True)
-    module = HloModule(
-        name=name,
-        program_id=None,
-        source="tiny",
-        computations={"main": computation},
-        entry_name="main",
-        is_scheduled=True,
-    )
-    thunks = parse_thunk_sequence(sequence_text(nodes), metadata_text(nodes), "tiny")
+    module = parse_hlo_text(hlo_text(nodes).replace("jit_tiny", name), name)
+    thunks = parse_thunk_sequence(sequence_text(nodes), metadata_text(nodes), name)
     return CompiledProgram(module=module, thunks=thunks)
-
-
-def _instructions(nodes: Sequence[Node]) -> Iterator[Instruction]:
-    shape = Shape(dtype="f32", dimensions=(64, 128))
-    for node in nodes:
-        attributes = {}
-        opcode = node.opcode if isinstance(node, Launch) else "all-reduce-start"
-        if isinstance(node, Loop):
-            opcode = "while"
-            if node.trips is not None:
-                attributes = {"backend_config": f'{{"known_trip_count":{{"n":"{node.trips}"}}}}'}
-            yield from _instructions([*node.condition, *node.body])
-        if isinstance(node, Async):
-            yield from _instructions(node.inside)
-        yield Instruction(
-            name=node.instruction, opcode=opcode, shape=shape, computation="main", position=0, attributes=attributes
-        )
 
 
 def write_tiny_dump(folder: Path, nodes: Sequence[Node] | None = None) -> None:
@@ -317,3 +292,24 @@ def write_tiny_dump(folder: Path, nodes: Sequence[Node] | None = None) -> None:
     (folder / f"{STEM}_after_optimizations.txt").write_text(hlo_text(nodes), encoding="utf-8")
     (folder / f"{stem}.thunk_sequence.txt").write_text(sequence_text(nodes), encoding="utf-8")
     (folder / f"{stem}.thunk_metadata.txt").write_text(metadata_text(nodes), encoding="utf-8")
+
+
+@st.composite
+def program_trees(draw: st.DrawFn) -> list[Node]:
+    """Any tree: loops in loops, of unknown, no, one or more trips, asynchronous collectives around anything."""
+    numbers = iter(range(10_000))
+
+    def nodes(depth: int) -> list[Node]:
+        found: list[Node] = []
+        for kind in draw(st.lists(st.sampled_from(["kernel", "copy", "matmul", "async", "loop"]), max_size=4)):
+            name = f"{kind}.{next(numbers)}"
+            if kind == "async" and depth:
+                found.append(Async(name, nodes(depth - 1)))
+            elif kind == "loop" and depth:
+                trips = draw(st.sampled_from([None, 0, 1, 3]))
+                found.append(Loop(name, nodes(depth - 1), trips, [kernel(f"condition.{next(numbers)}")]))
+            else:
+                found.append({"copy": copy, "matmul": matmul}.get(kind, kernel)(name))
+        return found
+
+    return [copy("first.1"), *nodes(3)]

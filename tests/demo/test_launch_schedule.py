@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from mixtral_program import LOOPS, mixtral_program
-from tiny_program import STREAM, TINY, Async, Launch, Loop, Node, build_tiny, copy, kernel, matmul
+from tiny_program import STREAM, TINY, Async, Launch, Loop, Node, build_tiny, hlo_text, kernel, program_trees
 
 from rocktools.demo.launch_schedule import NO_SITE, unroll_program
 from rocktools.hlo.program import CompiledProgram
@@ -58,27 +57,7 @@ def with_waits_outside(launches: Iterator[tuple[str, tuple[int, ...], str]]) -> 
     return [(name, () if name == "wait" else loops, stream) for name, loops, stream in launches]
 
 
-@st.composite
-def programs(draw: st.DrawFn) -> list[Node]:
-    numbers = iter(range(10_000))
-
-    def nodes(depth: int) -> list[Node]:
-        found: list[Node] = []
-        for kind in draw(st.lists(st.sampled_from(["kernel", "copy", "matmul", "async", "loop"]), max_size=4)):
-            name = f"{kind}.{next(numbers)}"
-            if kind == "async" and depth:
-                found.append(Async(name, nodes(depth - 1)))
-            elif kind == "loop" and depth:
-                trips = draw(st.sampled_from([None, 0, 1, 3]))
-                found.append(Loop(name, nodes(depth - 1), trips, [kernel(f"condition.{next(numbers)}")]))
-            else:
-                found.append({"copy": copy, "matmul": matmul}.get(kind, kernel)(name))
-        return found
-
-    return [copy("first.1"), *nodes(3)]
-
-
-@given(programs())
+@given(program_trees())
 def test_a_program_is_unrolled_as_it_runs(nodes):
     assert with_waits_outside(iter(unrolled(build_tiny(nodes)))) == with_waits_outside(run(nodes))
 
@@ -131,3 +110,14 @@ def launching(thunk) -> int:
     containers = ("kWhile", "kAsyncStart", "kAsyncDone")
     conditions = {id(one) for inner in thunk.walk() for one in inner.condition}
     return sum(one.kind not in containers and id(one) not in conditions for one in thunk.walk())
+
+
+def test_the_texts_of_made_programs_are_what_xla_reads_and_ours_agree_with_each_other():
+    hlo = pytest.importorskip("jaxlib._hlo")
+    nodes = [*TINY, Loop("while.9", [], 2, [])]
+    module = hlo.hlo_module_from_text(hlo_text(nodes))
+    names = {one.name for computation in module.computations() for one in computation.instructions()}
+    program = build_tiny(nodes)
+    assert program.thunks is not None
+    assert program.module.findings == program.thunks.findings == ()
+    assert {thunk.instruction for thunk in program.thunks.walk()} <= names == set(program.module.instructions)

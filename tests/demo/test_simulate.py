@@ -8,8 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from mixtral_program import mixtral_program
-from tiny_program import TINY, Async, Launch, Loop, all_to_all, build_tiny, kernel
+from tiny_program import TINY, Async, Launch, Loop, all_to_all, build_tiny, kernel, program_trees
 
 from rocktools.demo.library_kernels import COPY_NAME, Copies
 from rocktools.demo.scenario import Lanes, Scenario
@@ -324,6 +326,46 @@ def test_the_clock_of_the_communication_stream_can_be_ahead(tiny, quiet):
     before, after = joined(quiet), joined(simulate(tiny, replace(QUIET, communication_skew_ns=50_000)))
     shift = after["start_ns"] - before["start_ns"]
     assert shift.groupby(before["stream_id"]).agg(set).to_dict() == {1: {0}, 2: {50_000}}
+
+
+@given(
+    nodes=program_trees(),
+    scenario=st.builds(
+        Scenario,
+        seed=st.integers(0, 1_000),
+        steps_count=st.integers(1, 3),
+        devices_count=st.integers(1, 2),
+        copies=st.sampled_from(Copies),
+        lanes=st.sampled_from(Lanes),
+        warm_up_dispatches_count=st.integers(0, 5),
+        other_runs_count=st.integers(0, 2),
+        foreign_ratio=st.sampled_from([0.0, 0.3]),
+        substituted_kernels_count=st.integers(0, 2),
+        loss_ratio=st.sampled_from([0.0, 0.1, 1.0]),
+        bursts_count=st.integers(0, 2),
+        burst_dispatches_count=st.integers(0, 20),
+        cut_first_ratio=st.sampled_from([0.0, 0.5, 1.0]),
+        cut_last_ratio=st.sampled_from([0.0, 0.5, 1.0]),
+        swapped_times_ratio=st.sampled_from([0.0, 1.0]),
+        swapped_ids_ratio=st.sampled_from([0.0, 1.0]),
+        has_host_calls=st.booleans(),
+        is_serialised=st.booleans(),
+    ),
+)
+@settings(max_examples=60)
+def test_any_program_under_any_scenario_keeps_the_contract_and_the_truth(nodes, scenario):
+    program = build_tiny(nodes)
+    trace = simulate(program, scenario)
+    require_frame(trace.dispatches, DISPATCHES)
+    assert trace.truth["dispatch_id"].tolist() == trace.dispatches["dispatch_id"].tolist()
+    assert trace.dispatches["dispatch_id"].is_unique
+    assert (trace.dispatches["end_ns"] > trace.dispatches["start_ns"]).all()
+    assert len(trace.dispatches) <= trace.launched_count
+    assert program.thunks is not None
+    named = {(thunk.thunk_id, thunk.instruction) for thunk in program.thunks.walk()}
+    rows = ours(trace)
+    assert set(zip(rows["thunk_id"].tolist(), rows["instruction"].tolist(), strict=True)) <= named
+    assert set(rows["execution_index"].tolist()) <= set(range(scenario.steps_count))
 
 
 # Chance
