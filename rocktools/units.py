@@ -28,6 +28,7 @@ SUFFIXES = MappingProxyType(
 )
 
 NS_PER_S = 1_000_000_000
+PS_PER_NS = 1_000
 
 _PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 

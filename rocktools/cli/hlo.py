@@ -22,7 +22,6 @@ from rocktools.errors import UsageError, nearest_names
 if TYPE_CHECKING:
     import pandas as pd
 
-    from rocktools.hlo.module import HloModule, Instruction
     from rocktools.hlo.program import CompiledProgram
 
 _SCHEMA = "rocktools.hlo/1"

@@ -46,6 +46,7 @@ _EXACT_SIZES = frozenset(
 _LONG_TEXTS = frozenset({"command", "path", "range", "scope", "shape", "candidates", "source_file"})
 _KIND_OF_UNIT = {
     "ns": ColumnKind.DURATION,
+    "ps": ColumnKind.DURATION,
     "s": ColumnKind.DURATION,
     "B": ColumnKind.BYTES,
     "count": ColumnKind.COUNT,

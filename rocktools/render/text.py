@@ -16,7 +16,7 @@ import pandas as pd
 
 from rocktools.render.table import ColumnKind, Table, TableColumn
 from rocktools.render.values import is_number_dtype, python_values
-from rocktools.units import NS_PER_S, SUFFIXES, format_count, format_duration, format_ratio, format_si
+from rocktools.units import NS_PER_S, PS_PER_NS, SUFFIXES, format_count, format_duration, format_ratio, format_si
 
 MISSING = "—"
 ELLIPSIS = "…"
@@ -192,6 +192,8 @@ def _number_formatter(column: TableColumn) -> Callable[[int | float], str]:
     match column.kind:
         case ColumnKind.DURATION if column.unit == "s":
             return lambda value: format_duration(value * NS_PER_S)
+        case ColumnKind.DURATION if column.unit == "ps":
+            return lambda value: format_duration(value / PS_PER_NS)
         case ColumnKind.DURATION:
             return format_duration
         case ColumnKind.BYTES:

@@ -25,10 +25,16 @@ class Relative:
 
 RELATIVES = (
     Relative(
-        "not-rocpd-xplane",
-        re.compile(r".*\.xplane\.pb"),
-        "this is a profile of JAX (XSpace), which rocktools does not read yet",
-        "for now, trace the job with rocprofv3: rocktools trace -o DIR -- CMD...",
+        "not-rocpd-riegeli",
+        re.compile(r".*\.xplane\.riegeli"),
+        "this is a profile in the container format of a newer xprof, which is not read",
+        "profile again with jax.profiler, which writes *.xplane.pb",
+    ),
+    Relative(
+        "not-rocpd-trace-json",
+        re.compile(r".*(?:\.trace\.json|perfetto_trace\.json)(?:\.gz)?"),
+        "this is the trace viewer's copy of a JAX profile, cut at a number of events and rounded, which is not read",
+        "the profile itself lies beside it: *.xplane.pb",
     ),
     Relative(
         "not-rocpd-csv",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pandas as pd
 
@@ -10,13 +12,14 @@ from rocktools.sources.rocpd.columns import IntColumn
 from rocktools.sources.rocpd.parts import LabelColumn, Part
 
 
-def part_of_frame(frame: pd.DataFrame, spec: FrameSpec) -> Part:
-    """All columns of the spec, as those of a part.
+def part_of_frame(frame: pd.DataFrame, spec: FrameSpec, columns: Iterable[str] | None = None) -> Part:
+    """The columns of a frame as those of a part.
 
     Args:
         frame: keeps the contract of `spec`.
+        columns: columns wanted beside the key; None for all.
     """
-    return {column.name: _column_of(frame[column.name]) for column in spec.columns}
+    return {name: _column_of(frame[name]) for name in spec.select(columns)}
 
 
 def _column_of(values: pd.Series) -> object:

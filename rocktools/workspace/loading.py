@@ -12,7 +12,9 @@ from rocktools.sources.rocpd import contents, counters, health
 from rocktools.sources.rocpd.columns import TableReader
 from rocktools.sources.rocpd.opening import ReadableDatabase, make_readable
 from rocktools.sources.rocpd.schema import ProcessTables, read_processes
-from rocktools.workspace.paths import SourceKind, SourcePath, unused_label
+from rocktools.sources.xspace.detect import is_xspace
+from rocktools.workspace.paths import DATABASE_SUFFIXES, SourceKind, SourcePath, unused_label
+from rocktools.workspace.profiles import LoadedProfile, load_profile
 from rocktools.workspace.replays import ReplayedProcess, load_replays
 
 
@@ -41,6 +43,7 @@ class LoadedFiles:
         databases: files that are open for reading, to be closed.
         processes: in databases.
         replayed: in JSON of in-process kernel replay.
+        profiles: of JAX, open for reading, to be closed.
         findings: what opening raised.
         errors: of files that could not be read.
     """
@@ -48,6 +51,7 @@ class LoadedFiles:
     databases: list[ReadableDatabase] = field(default_factory=list)
     processes: list[LoadedProcess] = field(default_factory=list)
     replayed: list[ReplayedProcess] = field(default_factory=list)
+    profiles: list[LoadedProfile] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     errors: list[RocktoolsError] = field(default_factory=list)
 
@@ -58,6 +62,9 @@ class LoadedFiles:
             if not source.is_named:
                 return
         try:
+            if _is_profile(source):
+                self._add_profile(load_profile(source))
+                return
             if source.kind is SourceKind.REPLAY_JSON:
                 for replayed in load_replays(source):
                     self._add_replayed(replayed)
@@ -85,6 +92,19 @@ class LoadedFiles:
             self.processes.append(other)
             self.findings.append(_label_twice(process.tables, first.source.path, other.tables.label))
 
+    def _add_profile(self, profile: LoadedProfile) -> None:
+        taken = [other.label for other in self.profiles if other.source.run == profile.source.run]
+        profile.label = unused_label(profile.label, taken)
+        self.profiles.append(profile)
+
+    def mark_profiles_beside_traces(self) -> None:
+        """Kernels of a run that was traced and profiled at once are counted once: those of the trace."""
+        traced = {process.source.run for process in self.processes if not process.is_counter_pass}
+        for profile in self.profiles:
+            if profile.source.run in traced:
+                profile.is_beside_trace = True
+                self.findings.append(_profile_beside_trace(profile))
+
     def _add_replayed(self, process: ReplayedProcess) -> None:
         twin = next((other for other in self.replayed if other.is_same_as(process)), None)
         if twin is not None:
@@ -93,6 +113,23 @@ class LoadedFiles:
         # The label is made of a process id, which other runs repeat: that it is taken means nothing.
         label = unused_label(process.label, [other.label for other in self.replayed])
         self.replayed.append(process.relabelled(label))
+
+
+def _is_profile(source: SourcePath) -> bool:
+    """By its name; a file that was named, and is called otherwise, by what is in it."""
+    if source.kind is SourceKind.PROFILE:
+        return True
+    return source.is_named and source.path.suffix not in DATABASE_SUFFIXES and is_xspace(source.path)
+
+
+def _profile_beside_trace(profile: LoadedProfile) -> Finding:
+    return Finding(
+        rule="profile-beside-trace",
+        severity=Severity.NOTE,
+        where=str(profile.source.path),
+        message="its kernels are left out: the run has a trace of rocprofv3 with the same kernels",
+        advice="name the file itself to see its kernels; DEVICE_EVENTS and the compiled programs are read in any case",
+    )
 
 
 def _load_processes(source: SourcePath, database: ReadableDatabase) -> list[LoadedProcess]:

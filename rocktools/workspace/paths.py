@@ -56,6 +56,7 @@ class SourcePath:
         pass_label: label of the counter pass, should it turn out to be one.
         is_named: the user named this very file, so that it is read in any case, and a fault in it is no remark.
         is_unverified: a run directory holds it, and no record there says that its rows were verified.
+        root: the run directory it lies in; None where it lies in none.
         capture: the run directory, where a capture of ours made it.
     """
 
@@ -65,6 +66,7 @@ class SourcePath:
     pass_label: str
     is_named: bool
     is_unverified: bool = False
+    root: Path | None = None
     capture: Path | None = None
 
 
@@ -98,6 +100,7 @@ def find_sources(arguments: Sequence[str | Path]) -> tuple[SourcePath, ...]:
                 pass_label=_pass_label(path, root),
                 is_named=is_named,
                 is_unverified=kind is not SourceKind.PROFILE and _is_unverified(resolved, run),
+                root=None if run is None else run.root,
                 capture=run.root if is_captured and run is not None else None,
             )
     return tuple(found.values())

@@ -5,8 +5,8 @@ A dump of XLA is preferred to the proto in a JAX profile where both hold a progr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +16,13 @@ from rocktools.errors import InputError, NothingToRead, RocktoolsError, UsageErr
 from rocktools.findings import Finding, Severity
 from rocktools.frames import PROGRAMS, nullable_int64, require_frame
 from rocktools.hlo.dumps import find_dumps, read_program
+from rocktools.hlo.module import HloModule, Instruction
 from rocktools.hlo.program import CompiledProgram
 from rocktools.hlo.program_summary import collective_kind
 from rocktools.hlo.proto_reader import parse_hlo_proto
 from rocktools.rundir import HLO_FOLDER
 from rocktools.sources.xspace.detect import is_xspace
-from rocktools.sources.xspace.opening import open_xspace
+from rocktools.sources.xspace.opening import XSpaceFile, open_xspace
 from rocktools.units import count_noun
 
 _PROFILE_PATTERNS = ("*.xplane.pb", "*.xplane.pb.gz")
@@ -93,7 +94,10 @@ def choose_program(found: FoundPrograms, name: str | None, *, where: str) -> Fou
     if name is None:
         if len(programs) == 1:
             return programs[0]
-        listed = ", ".join(each.program_id if each.program_id == each.name else f"{each.name} ({each.program_id})" for each in programs[:6])
+        listed = ", ".join(
+            each.program_id if each.program_id == each.name else f"{each.name} ({each.program_id})"
+            for each in programs[:6]
+        )
         raise UsageError(
             "several-programs",
             f"there are {count_noun(len(programs), 'program')}: {listed}{', ...' if len(programs) > 6 else ''}",
@@ -125,22 +129,33 @@ def list_programs(programs: Sequence[FoundProgram], *, run: str) -> pd.DataFrame
     """
     modules = [each.program.module for each in programs]
     thunks = [None if each.program.thunks is None else sum(1 for _ in each.program.thunks.walk()) for each in programs]
-    given = {
-        "run": _labels([run] * len(programs)),
-        "program_id": _labels([module.label for module in modules]),
-        "hlo_module": _labels([module.name for module in modules]),
-        "instructions_count": [len(module.instructions) for module in modules],
-        "fusions_count": [sum(i.opcode == "fusion" for i in m.instructions.values()) for m in modules],
-        "custom_calls_count": [sum(i.opcode == "custom-call" for i in m.instructions.values()) for m in modules],
-        "collectives_count": [sum(bool(collective_kind(m, i)) and not i.opcode.endswith("-done") for i in m.instructions.values()) for m in modules],
-        "thunks_count": nullable_int64(
-            np.array([count or 0 for count in thunks], dtype=np.int64), np.array([count is None for count in thunks])
-        ),
-        "is_complete": [module.is_complete for module in modules],
-        "path": _labels([str(each.path) for each in programs]),
-    }
-    frame = pd.DataFrame({name: np.array(v, dtype="int64") if name.endswith("_count") and isinstance(v, list) else v for name, v in given.items()})
+    is_unknown = np.array([count is None for count in thunks], dtype=bool)
+    frame = pd.DataFrame(
+        {
+            "run": _labels([run] * len(programs)),
+            "program_id": _labels([module.label for module in modules]),
+            "hlo_module": _labels([module.name for module in modules]),
+            "instructions_count": _counts(modules, lambda module, instruction: True),
+            "fusions_count": _counts(modules, lambda module, instruction: instruction.opcode == "fusion"),
+            "custom_calls_count": _counts(modules, lambda module, instruction: instruction.opcode == "custom-call"),
+            "collectives_count": _counts(modules, _is_collective),
+            "thunks_count": nullable_int64(np.array([count or 0 for count in thunks], dtype=np.int64), is_unknown),
+            "is_complete": np.array([module.is_complete for module in modules], dtype=bool),
+            "path": _labels([str(each.path) for each in programs]),
+        }
+    )
     return require_frame(frame, PROGRAMS)
+
+
+def _counts(modules: Sequence[HloModule], is_counted: Callable[[HloModule, Instruction], bool]) -> np.ndarray:
+    counts = [sum(is_counted(module, each) for each in module.instructions.values()) for module in modules]
+    return np.array(counts, dtype=np.int64)
+
+
+def _is_collective(module: HloModule, instruction: Instruction) -> bool:
+    """Each once: a start stands for its done, an asynchronous start for what it wraps."""
+    is_wrapped = any(caller.opcode == "async-start" for caller in module.callers.get(instruction.computation, ()))
+    return bool(collective_kind(module, instruction)) and not is_wrapped
 
 
 def _labels(values: Iterable[str]) -> pd.Categorical:
@@ -153,12 +168,22 @@ def _read_dump(path: Path) -> FoundProgram:
 
 def _programs_of_profile(path: Path) -> list[FoundProgram]:
     with open_xspace(path) as profile:
-        return [
-            FoundProgram(
-                program=CompiledProgram(module=parse_hlo_proto(proto, f"{path}, program {name}"), thunks=None), path=path
-            )
-            for name, proto in profile.hlo_protos().items()
-        ]
+        return programs_of_profile(profile)
+
+
+def programs_of_profile(profile: XSpaceFile) -> list[FoundProgram]:
+    """The programs whose HLO an open profile holds.
+
+    Raises:
+        InputError: a proto is damaged.
+    """
+    return [
+        FoundProgram(
+            program=CompiledProgram(module=parse_hlo_proto(proto, f"{profile.path}, program {name}"), thunks=None),
+            path=profile.path,
+        )
+        for name, proto in profile.hlo_protos().items()
+    ]
 
 
 def _unreadable(error: RocktoolsError, path: Path) -> Finding:
@@ -172,7 +197,11 @@ def _unreadable(error: RocktoolsError, path: Path) -> Finding:
 
 
 def _unique(found: Sequence[FoundProgram], findings: Sequence[Finding], where: Path) -> FoundPrograms:
-    """Each program once: every process of a job dumps, and may profile, the same ones."""
+    """Each program once.
+
+    Raises:
+        NothingToRead: there is none.
+    """
     if not found:
         raise NothingToRead(
             "no-programs",
@@ -180,11 +209,15 @@ def _unique(found: Sequence[FoundProgram], findings: Sequence[Finding], where: P
             where=str(where),
             hint="rocktools trace leaves the HLO of a job in the run directory; or set XLA_FLAGS=--xla_dump_to=DIR",
         )
+    return FoundPrograms(programs=unique_programs(found), findings=tuple(findings))
+
+
+def unique_programs(found: Iterable[FoundProgram]) -> tuple[FoundProgram, ...]:
+    """Each program once, the largest first: every process of a job dumps, and may profile, the same ones."""
     best: dict[tuple[str, str, int], FoundProgram] = {}
     for each in found:
         module = each.program.module
         key = (module.name, module.label, len(module.instructions))
         if key not in best or (best[key].program.thunks is None and each.program.thunks is not None):
             best[key] = each
-    programs = sorted(best.values(), key=lambda each: (-len(each.program.module.instructions), each.name))
-    return FoundPrograms(programs=tuple(programs), findings=tuple(findings))
+    return tuple(sorted(best.values(), key=lambda each: (-len(each.program.module.instructions), each.name)))

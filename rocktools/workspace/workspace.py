@@ -26,8 +26,16 @@ from rocktools.sources.rocpd.parts import Part, assemble_frame
 from rocktools.sources.rocpd.schema import ProcessTables
 from rocktools.units import count_noun
 from rocktools.workspace.loading import LoadedFiles, LoadedProcess, nothing_readable, nothing_verified, unreadable
-from rocktools.workspace.paths import find_sources
+from rocktools.workspace.paths import SourcePath, find_sources
+from rocktools.workspace.profiles import LoadedProfile
 from rocktools.workspace.run_directories import check_capture
+
+
+READ_FRAMES = (
+    *("DISPATCHES", "COUNTED_DISPATCHES", "COUNTER_VALUES", "HOST_CALLS", "RANGES", "COPIES", "ALLOCATIONS", "SAMPLES"),
+    *("AGENTS", "PROCESSES", "KERNEL_SYMBOLS", "DEVICE_EVENTS", "HOST_EVENTS", "PROFILED_DEVICES"),
+)
+"""The frames that a workspace has by itself; the others take a compiled program as well."""
 
 
 class Workspace:
@@ -44,6 +52,7 @@ class Workspace:
     ) -> None:
         self.loaded = tuple(files.processes)
         self.replayed = tuple(files.replayed)
+        self.profiles = tuple(files.profiles)
         self._databases = tuple(files.databases)
         self._findings = list(files.findings)
         self._accelerate = accelerate
@@ -69,8 +78,9 @@ class Workspace:
             files.findings += [] if capture is None else check_capture(capture)
         for source in sources:
             files.load(source)
+        files.mark_profiles_beside_traces()
         workspace = cls(files, accelerate=accelerate)
-        if not (files.processes or files.replayed):
+        if not (files.processes or files.replayed or files.profiles):
             workspace.close()
             raise nothing_readable(files.errors, len(sources)) if files.errors else nothing_verified(sources)
         return workspace
@@ -79,6 +89,8 @@ class Workspace:
         """Remove private copies; frames that were built stay valid."""
         for database in self._databases:
             database.close()
+        for profile in self.profiles:
+            profile.file.close()
 
     def __enter__(self) -> Workspace:
         return self
@@ -100,7 +112,9 @@ class Workspace:
     @property
     def is_simulated(self) -> bool:
         """Whether any of the files says that no hardware produced it."""
-        return any(process.tables.is_simulated for process in self.loaded)
+        return any(process.tables.is_simulated for process in self.loaded) or any(
+            profile.file.is_simulated for profile in self.profiles
+        )
 
     def check_health(self) -> list[Finding]:
         """What in the files cannot be trusted; reads much of them."""
@@ -237,12 +251,26 @@ class Workspace:
             ),
         )
 
+    def device_events(self, columns: Iterable[str] | None = None) -> pd.DataFrame:
+        """DEVICE_EVENTS of the JAX profiles. Columns beside the key; None for all."""
+        return self._build_profiled(frames.DEVICE_EVENTS, None if columns is None else tuple(columns))
+
+    def host_events(self, columns: Iterable[str] | None = None) -> pd.DataFrame:
+        """HOST_EVENTS of the JAX profiles. Columns beside the key; None for all."""
+        return self._build_profiled(frames.HOST_EVENTS, None if columns is None else tuple(columns))
+
+    def profiled_devices(self) -> pd.DataFrame:
+        """PROFILED_DEVICES of the JAX profiles."""
+        return self._build_profiled(frames.PROFILED_DEVICES, None)
+
     def frame(self, name: str, columns: Iterable[str] | None = None) -> pd.DataFrame:
-        """A frame by its name in rocktools.frames.SPECS. Columns beside the key; None for all."""
+        """A frame by its name, one of `READ_FRAMES`. Columns beside the key; None for all."""
         by_column: dict[str, Callable[[tuple[str, ...] | None], pd.DataFrame]] = {
             "DISPATCHES": self.dispatches,
             "COUNTED_DISPATCHES": self.counted_dispatches,
             "HOST_CALLS": self.host_calls,
+            "DEVICE_EVENTS": self.device_events,
+            "HOST_EVENTS": self.host_events,
         }
         whole: dict[str, Callable[[], pd.DataFrame]] = {
             "COUNTER_VALUES": self.counter_values,
@@ -253,12 +281,16 @@ class Workspace:
             "AGENTS": self.agents,
             "PROCESSES": self.processes,
             "KERNEL_SYMBOLS": self.kernel_symbols,
+            "PROFILED_DEVICES": self.profiled_devices,
         }
         wanted = None if columns is None else tuple(columns)
         if name in by_column:
             return by_column[name](wanted)
         found = whole[name]()
         return found if wanted is None else found[list(frames.SPECS[name].select(wanted))]
+
+    def _build_profiled(self, spec: FrameSpec, columns: tuple[str, ...] | None) -> pd.DataFrame:
+        return self._build(spec, columns, "", _read_nothing, is_wanted=lambda process: False)
 
     def _build_whole(
         self, spec: FrameSpec, base: str | None, read: Callable[[TableReader, ProcessTables, str], Part]
@@ -287,7 +319,9 @@ class Workspace:
                 for process in self.replayed
                 if (part := process.part(spec)) is not None
             }
-            errors = []
+            errors: list[InputError] = []
+            for profile in self.profiles:
+                self._add_profile_part(parts, errors, profile, spec, columns)
             for process in wanted:
                 try:
                     with self.reader(process) as reader:
@@ -296,15 +330,40 @@ class Workspace:
                     errors.append(error)
                     self._findings.append(unreadable(process.source, error))
             if errors and not parts:
-                raise nothing_readable(errors, len(wanted))
+                raise nothing_readable(errors, len(errors))
             self._frames[key] = assemble_frame([parts[place] for place in sorted(parts)], spec, columns)
         return self._frames[key]
 
+    def _add_profile_part(
+        self,
+        parts: dict[tuple[str, str], Part],
+        errors: list[InputError],
+        profile: LoadedProfile,
+        spec: FrameSpec,
+        columns: tuple[str, ...] | None,
+    ) -> None:
+        try:
+            part = profile.part(spec, columns)
+        except InputError as error:
+            errors.append(error)
+            self._findings.append(unreadable(profile.source, error))
+            return
+        if part is not None:
+            # A run may have a trace and a profile, whose process labels are of another kind.
+            parts[profile.source.run, profile.label] = part
+
+    def sources(self) -> tuple[SourcePath, ...]:
+        """The file of each process and profile."""
+        return tuple(each.source for each in (*self.loaded, *self.replayed, *self.profiles))
+
     def _paths(self) -> list[str]:
-        """The file of each process."""
-        sources = [process.source for process in self.loaded] + [process.source for process in self.replayed]
-        return [str(source.path) for source in sources]
+        return [str(source.path) for source in self.sources()]
 
     def reader(self, process: LoadedProcess) -> TableReader:
         """A reader of the process's file, which the caller closes; its doubts go into `findings`."""
         return TableReader(process.database, findings=self._findings, accelerate=self._accelerate)
+
+
+def _read_nothing(process: LoadedProcess, reader: TableReader) -> Part:
+    """What databases have of the frames of profiles: never called, since no process is wanted."""
+    raise AssertionError(process.source.path)

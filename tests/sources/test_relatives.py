@@ -9,7 +9,10 @@ import pytest
 from rocktools.sources.relatives import find_relative, recognise_name
 
 NAMES = {
-    "host.xplane.pb": "not-rocpd-xplane",
+    "host.xplane.riegeli": "not-rocpd-riegeli",
+    "host.trace.json.gz": "not-rocpd-trace-json",
+    "perfetto_trace.json.gz": "not-rocpd-trace-json",
+    "host.xplane.pb": None,
     "4711_kernel_trace.csv": "not-rocpd-csv",
     "kernel_trace.csv": "not-rocpd-csv",
     "rank_0_4711_hip_api_trace.csv": "not-rocpd-csv",
@@ -42,7 +45,7 @@ def test_first_file_below_a_folder_is_found(tmp_path: Path) -> None:
     profile = tmp_path / "plugins/profile/2026_01_01"
     profile.mkdir(parents=True)
     (tmp_path / "a_kernel_trace.csv").mkdir()  # no file
-    (profile / "host.xplane.pb").touch()
+    (profile / "host.xplane.riegeli").touch()
     found = find_relative(tmp_path)
     assert found is not None
-    assert (found[0], found[1].reference) == (profile / "host.xplane.pb", "not-rocpd-xplane")
+    assert (found[0], found[1].reference) == (profile / "host.xplane.riegeli", "not-rocpd-riegeli")

@@ -8,7 +8,7 @@ import pytest
 
 from rocktools.errors import InputError, NothingToRead
 from rocktools.rundir import Manifest, write_manifest
-from rocktools.workspace.paths import find_sources, unused_label
+from rocktools.workspace.paths import SourceKind, find_sources, unused_label
 
 MANIFEST = Manifest(argv=(), created_utc="", is_simulated=True)
 
@@ -268,9 +268,20 @@ def test_label_that_is_taken_gets_a_number() -> None:
 def test_folder_with_output_of_another_kind_says_what_it_is(tmp_path: Path) -> None:
     profile = tmp_path / "plugins/profile/2026_01_01"
     profile.mkdir(parents=True)
-    (profile / "host.xplane.pb").touch()
+    (profile / "host.xplane.riegeli").touch()
     with pytest.raises(NothingToRead) as caught:
         find_sources([tmp_path])
     assert caught.value.reference == "no-databases"
-    assert "plugins/profile/2026_01_01/host.xplane.pb: this is a profile of JAX" in caught.value.what
-    assert "rocktools trace" in str(caught.value.hint)
+    assert "plugins/profile/2026_01_01/host.xplane.riegeli: this is a profile in the container" in caught.value.what
+    assert "*.xplane.pb" in str(caught.value.hint)
+
+
+def test_profiles_of_jax_are_found_and_told_apart(tmp_path: Path) -> None:
+    touch(tmp_path, "run/trace/1_results.db", "run/xspace/plugins/profile/x/h.xplane.pb", "run/xspace/h.xplane.pb.gz")
+    touch(tmp_path, "run/xspace/plugins/profile/x/h.trace.json.gz", "run/xspace/h.hlo.pb")
+    kinds = {each.path.name: each.kind for each in find_sources([tmp_path / "run"])}
+    assert kinds == {
+        "1_results.db": SourceKind.DATABASE,
+        "h.xplane.pb": SourceKind.PROFILE,
+        "h.xplane.pb.gz": SourceKind.PROFILE,
+    }

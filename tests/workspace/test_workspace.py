@@ -21,7 +21,7 @@ from rocktools.errors import DamagedFile, InputError, NothingToRead, UnknownForm
 from rocktools.findings import Severity, has_fault
 from rocktools.frames import SPECS, require_frame
 from rocktools.sources.rocpd.opening import ReadableDatabase
-from rocktools.workspace.workspace import Workspace
+from rocktools.workspace.workspace import READ_FRAMES, Workspace
 
 TIMED = ("DISPATCHES", "COUNTED_DISPATCHES")
 
@@ -49,7 +49,7 @@ def damage_table(path: Path, base: str) -> Path:
 
 
 def all_frames(workspace: Workspace) -> dict[str, pd.DataFrame]:
-    return {name: workspace.frame(name) for name in SPECS}
+    return {name: workspace.frame(name) for name in READ_FRAMES}
 
 
 def names_in(frame: pd.DataFrame) -> list[str]:
@@ -66,7 +66,7 @@ def test_every_frame_of_a_trace_keeps_its_contract_and_its_order(tmp_path: Path)
             spec = SPECS[name]
             require_frame(frame, spec)
             assert not frame.duplicated(list(spec.key)).any()
-            ordered = frame.astype({"run": "object", "process": "object"}).sort_values(list(spec.sort), kind="stable")
+            ordered = frame.astype(dict.fromkeys(spec.key[:2], "object")).sort_values(list(spec.sort), kind="stable")
             assert list(ordered.index) == list(range(len(frame)))
             sizes[name] = len(frame)
         assert workspace.findings == []
@@ -83,6 +83,9 @@ def test_every_frame_of_a_trace_keeps_its_contract_and_its_order(tmp_path: Path)
         "AGENTS": 2,
         "PROCESSES": 1,
         "KERNEL_SYMBOLS": 2,
+        "DEVICE_EVENTS": 0,
+        "HOST_EVENTS": 0,
+        "PROFILED_DEVICES": 0,
     }
 
 
@@ -400,7 +403,7 @@ def test_findings_are_given_once_however_often_a_table_is_read(tmp_path: Path) -
 _FEW_FILES = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
-from rocktools.workspace.workspace import Workspace
+from rocktools.workspace.workspace import READ_FRAMES, Workspace
 with Workspace.open([sys.argv[1]]) as workspace:
     print(len(workspace.dispatches(["kernel_name"])), len(workspace.processes()), len(workspace.findings))
 """

@@ -192,7 +192,11 @@ def test_start_of_what_is_no_database_is_shown_as_text_or_bytes(tmp_path: Path, 
 
 @pytest.mark.parametrize(
     "name, reference",
-    [("host.xplane.pb", "not-rocpd-xplane"), ("1_kernel_trace.csv", "not-rocpd-csv"), ("1.otf2", "not-rocpd-timeline")],
+    [
+        ("1_results.json", "not-rocpd-json"),
+        ("1_kernel_trace.csv", "not-rocpd-csv"),
+        ("1.otf2", "not-rocpd-timeline"),
+    ],
 )
 def test_output_of_other_kinds_is_refused_by_name(tmp_path: Path, name: str, reference: str) -> None:
     path = tmp_path / name
