@@ -1,0 +1,159 @@
+"""Sites along a path -> which execution of the program each dispatch belongs to, and which iteration of each loop.
+
+    site      a b c b c b c d   a b c ...
+    loop          ^   ^           each way back to the beginning of a loop counts one iteration,
+    execution 0 0 0 0 0 0 0 0   1 1 1     each way back to the beginning of the program one execution
+
+Only dispatches that are placed with confidence count; the others take over what the one before them has. Where the path
+breaks (a lost stretch, a trace that begins inside a loop), iterations behind the break are counted back from the exit
+of the loop, if its trip count is known; else they are not sure. Executions are counted from the first one seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from rocktools.correlate.launch_chain import LaunchChain, LaunchGraph
+
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Iterations:
+    """By dispatch.
+
+    Attributes:
+        execution: from 0, over all programs of the chain; -1 outside.
+        counters: (dispatches, depth) iteration of each enclosing loop, outermost first; -1 where there is none.
+        is_sure: whether both can be relied on.
+        is_break: whether the path was broken before the dispatch.
+    """
+
+    execution: IntArray
+    counters: IntArray
+    is_sure: BoolArray
+    is_break: BoolArray
+
+
+def count_iterations(chain: LaunchChain, position: IntArray, is_counted: BoolArray) -> Iterations:
+    """The iterations along a path.
+
+    Args:
+        chain: of the sites.
+        position: site of each dispatch, `outside` where it is none.
+        is_counted: whether the dispatch is placed with confidence, and the first kernel of its site, or outside.
+    """
+    graph = chain.graph
+    counted = np.flatnonzero(is_counted)
+    path = _follow(chain, position[counted])
+    _count_back(graph, path)
+    owner = np.searchsorted(counted, np.arange(position.size), side="right") - 1
+    is_inside = (position < graph.outside) & (owner >= 0)
+    taken = np.maximum(owner, 0)
+    depth = graph.loops.shape[1]
+    if counted.size == 0:
+        nothing = np.full(position.size, -1, dtype=np.int64)
+        no = np.zeros(position.size, dtype=np.bool_)
+        return Iterations(execution=nothing, counters=np.full((position.size, depth), -1), is_sure=no, is_break=no)
+    is_inside &= path.position[taken] < graph.outside
+    own = np.zeros(position.size, dtype=np.bool_)
+    own[counted] = True
+    is_break = np.zeros(position.size, dtype=np.bool_)
+    is_break[counted] = path.is_break
+    return Iterations(
+        execution=np.where(is_inside, path.execution[taken], -1),
+        counters=np.where(is_inside[:, None], path.counters[taken], -1),
+        is_sure=is_inside & path.is_sure[taken] & (own | (path.position[taken] == position)),
+        is_break=is_break,
+    )
+
+
+@dataclass(slots=True, eq=False)
+class _Path:
+    """The counted dispatches."""
+
+    position: IntArray
+    execution: IntArray
+    counters: IntArray
+    is_sure: BoolArray
+    is_break: BoolArray
+
+
+def _follow(chain: LaunchChain, position: IntArray) -> _Path:
+    """Executions and iterations by the ways back alone."""
+    graph = chain.graph
+    outside, depth_count = graph.outside, graph.loops.shape[1]
+    origin = np.concatenate([[outside], position[:-1]]).astype(np.int64)
+    is_inside = position < outside
+    was_inside = origin < outside
+    both = is_inside & was_inside
+    start, target = np.where(both, origin, 0), np.where(both, position, 0)
+    depth = np.where(both, graph.common_depth(start, target), -1)
+    is_back = both & (target <= start)
+    is_new = (is_inside & ~was_inside) | (both & ((depth < 0) | (is_back & (depth == 0))))
+    is_break = np.zeros(position.size, dtype=np.bool_)
+    is_break[both] = ~chain.is_real[origin[both], position[both]]
+    # Whatever comes from outside begins an execution at its first sites; anything else was cut.
+    entered = is_inside & ~was_inside
+    is_break[entered] = ~chain.is_real[outside, position[entered]]
+    execution = np.cumsum(is_new) - 1
+    counters = np.full((position.size, depth_count), -1, dtype=np.int64)
+    for level in range(depth_count):
+        is_iteration = is_back & (depth == level + 1)
+        # Entered anew: the loop of this level is not around both, or a loop around it went back.
+        is_reset = is_new | (both & (depth <= level)) | (is_back & (depth <= level))
+        total = np.cumsum(is_iteration)
+        base = np.maximum.accumulate(np.where(is_reset, total, 0))
+        loop = np.where(is_inside, graph.loops[np.where(is_inside, position, 0), level], -1)
+        counters[:, level] = np.where(loop >= 0, total - base, -1)
+    return _Path(
+        position=position,
+        execution=np.where(is_inside, execution, -1),
+        counters=counters,
+        is_sure=is_inside.copy(),
+        is_break=is_break,
+    )
+
+
+def _count_back(graph: LaunchGraph, path: _Path) -> None:
+    """Repair the iterations of each execution of a loop by its trip count, where it was broken."""
+    inside = np.flatnonzero(path.position < graph.outside)
+    if inside.size == 0:
+        return
+    for level in range(graph.loops.shape[1]):
+        loop = graph.loops[path.position[inside], level]
+        keys = np.column_stack([path.execution[inside], path.counters[inside, :level], loop])
+        begins = np.concatenate([[0], np.flatnonzero((np.diff(keys, axis=0) != 0).any(axis=1)) + 1])
+        ends = np.append(begins[1:], inside.size)
+        largest = np.maximum.reduceat(path.counters[inside, level], begins) + 1
+        breaks = np.add.reduceat(path.is_break[inside].astype(np.int64), begins)
+        trips = np.where(loop[begins] >= 0, graph.trip_counts[np.maximum(loop[begins], 0)], -1)
+        suspicious = (loop[begins] >= 0) & ((breaks > 0) | ((trips >= 0) & (largest != trips)))
+        for run in np.flatnonzero(suspicious):
+            members = inside[begins[run] : ends[run]]
+            is_ended = ends[run] < inside.size
+            _repair(path, members, level, int(trips[run]), int(largest[run]), is_ended=is_ended)
+
+
+def _repair(path: _Path, members: IntArray, level: int, trips: int, found: int, *, is_ended: bool) -> None:
+    broken = members[path.is_break[members]]
+    if trips < 0:
+        if broken.size:
+            path.is_sure[members[members >= broken[0]]] = False
+        return
+    if not is_ended and broken.size == 0 and found <= trips:
+        return  # the trace ends in this loop, and nothing is wrong
+    if found == trips and broken.size <= 1 and is_ended:
+        return
+    if is_ended and broken.size and found < trips:
+        behind = members[members >= broken[-1]]
+        path.counters[behind, level] += trips - found
+        if broken.size == 1:
+            return
+        path.is_sure[members[(members >= broken[0]) & (members < broken[-1])]] = False
+        return
+    path.is_sure[members] = False

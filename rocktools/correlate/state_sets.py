@@ -1,0 +1,206 @@
+"""Symbols in order -> the small sets of states that each dispatch allows, and the matrices between neighbours.
+
+A dispatch allows the sites its symbol may mean, the outside, and, for a symbol that may follow the kernels of any site,
+the sites that the dispatch before it allowed: the program stays there. Real programs repeat themselves, so there are
+few different sets and few different matrices, however long the trace is. Both are kept flat, one behind the other.
+
+State numbers: a site's own number where the dispatch is its first kernel; `outside`; `outside + 1 + site` where the
+program stays at a site.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from rocktools.correlate.kernel_meanings import Meaning
+from rocktools.correlate.launch_chain import LaunchChain
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+
+PAUSE_EDGES_NS = 1000.0 * 1.4 ** np.arange(36)
+"""Pauses are compared by bucket, so that equal matrices are found."""
+_PAUSE_TOLERANCE_NS = 500.0
+_NO_PAUSE = 0.01  # how improbable it is that a lost kernel leaves no pause
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StateSets:
+    """Which states each dispatch allows.
+
+    Attributes:
+        set_of: dispatch -> set; one more set, with number 0, stands before the first dispatch.
+        symbol_of: set -> symbol; -1 for set 0.
+        starts: set -> where its states begin in `states`; one more at the end.
+        states: of all sets.
+    """
+
+    set_of: IntArray
+    symbol_of: IntArray
+    starts: IntArray
+    states: IntArray
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MoveMatrices:
+    """The matrix from the states of one dispatch to those of the next, for every dispatch.
+
+    Attributes:
+        matrix_of: dispatch -> matrix that leads to it.
+        rows, columns: by matrix.
+        starts: matrix -> where its values begin in `values`, rows first; one more at the end.
+        values: of all matrices.
+    """
+
+    matrix_of: IntArray
+    rows: IntArray
+    columns: IntArray
+    starts: IntArray
+    values: FloatArray
+
+
+def build_state_sets(symbols: IntArray, meanings: Sequence[Meaning], outside: int) -> StateSets:
+    """The sets of these dispatches.
+
+    Args:
+        symbols: symbol of each dispatch, in order; each means at least one site.
+        meanings: by symbol.
+        outside: number of that state.
+    """
+    # Before the first dispatch the program may stand anywhere; 0 in `keys` is that set.
+    positions: list[IntArray] = [np.arange(outside, dtype=np.int64)]
+    states: list[IntArray] = [np.arange(outside + 1, dtype=np.int64)]
+    symbol_of = [-1]
+    known: dict[tuple[int, int], int] = {}
+    has_stay = [meaning.stay is not None for meaning in meanings]
+    set_of = np.empty(symbols.size, dtype=np.int64)
+    current = 0
+    for place, symbol in enumerate(symbols.tolist()):
+        key = (current, symbol) if has_stay[symbol] else (-1, symbol)
+        found = known.get(key)
+        if found is None:
+            found = known[key] = len(states)
+            sites = meanings[symbol].sites
+            stays = positions[current] if has_stay[symbol] else sites[:0]
+            states.append(np.concatenate([sites, [outside], outside + 1 + stays]))
+            positions.append(np.union1d(sites, stays))
+            symbol_of.append(symbol)
+        set_of[place] = current = found
+    sizes = np.array([each.size for each in states], dtype=np.int64)
+    return StateSets(
+        set_of=set_of,
+        symbol_of=np.array(symbol_of, dtype=np.int64),
+        starts=np.concatenate([[0], np.cumsum(sizes)]),
+        states=np.concatenate(states),
+    )
+
+
+def build_move_matrices(
+    sets: StateSets, meanings: Sequence[Meaning], chain: LaunchChain, pauses_ns: FloatArray
+) -> MoveMatrices:
+    """The matrices between neighbouring dispatches.
+
+    Args:
+        sets: of the dispatches.
+        meanings: by symbol.
+        chain: how the program moves.
+        pauses_ns: idle time before each dispatch; infinite where it is not known.
+    """
+    before = np.concatenate([[0], sets.set_of[:-1]])
+    buckets = np.searchsorted(PAUSE_EDGES_NS, pauses_ns)
+    buckets_count = PAUSE_EDGES_NS.size + 1
+    sets_count = sets.starts.size - 1
+    keys = (before * sets_count + sets.set_of) * buckets_count + buckets
+    distinct, matrix_of = np.unique(keys, return_inverse=True)
+    cells = _Cells.of(sets, distinct // buckets_count // sets_count, distinct // buckets_count % sets_count)
+    values = _cell_values(cells, sets, meanings, chain)
+    longest = np.concatenate([PAUSE_EDGES_NS + _PAUSE_TOLERANCE_NS, [np.inf]])
+    needed = _needed_pauses(cells, chain)
+    is_short = needed > longest[distinct % buckets_count][cells.matrix]
+    values[is_short] *= _NO_PAUSE
+    # Buckets that shorten nothing more make equal matrices: what is penalised grows as pauses get shorter.
+    penalised = np.add.reduceat(is_short.astype(np.int64), cells.starts[:-1])
+    pairs = distinct // buckets_count
+    _, kept, renumbered = np.unique(pairs * (penalised.max() + 1) + penalised, return_index=True, return_inverse=True)
+    return _keep(cells, values, kept, renumbered.reshape(-1)[matrix_of.reshape(-1)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Cells:
+    """Every cell of every matrix: where it is from, where it leads to."""
+
+    rows: IntArray
+    columns: IntArray
+    starts: IntArray
+    matrix: IntArray
+    origin: IntArray
+    target: IntArray
+    symbol: IntArray
+
+    @classmethod
+    def of(cls, sets: StateSets, before: IntArray, after: IntArray) -> _Cells:
+        sizes = np.diff(sets.starts)
+        rows, columns = sizes[before], sizes[after]
+        starts = np.concatenate([[0], np.cumsum(rows * columns)])
+        matrix = np.repeat(np.arange(before.size), rows * columns)
+        cell = np.arange(starts[-1]) - starts[matrix]
+        row, column = np.divmod(cell, columns[matrix])
+        return cls(
+            rows=rows,
+            columns=columns,
+            starts=starts,
+            matrix=matrix,
+            origin=sets.states[sets.starts[before][matrix] + row],
+            target=sets.states[sets.starts[after][matrix] + column],
+            symbol=sets.symbol_of[after][matrix],
+        )
+
+
+def _cell_values(cells: _Cells, sets: StateSets, meanings: Sequence[Meaning], chain: LaunchChain) -> FloatArray:
+    outside = chain.graph.outside
+    weights, stays, total_stay = _tables(meanings, outside)
+    origin = np.where(cells.origin > outside, cells.origin - outside - 1, cells.origin)
+    is_stay = cells.target > outside
+    target = np.where(is_stay, 0, cells.target)
+    leave = 1 - total_stay[origin]
+    moved = chain.move[origin, target] * weights[cells.symbol, target] * leave
+    site = np.where(is_stay, cells.target - outside - 1, 0)
+    stayed = np.where(origin == site, stays[cells.symbol, site], 0.0)
+    return np.where(is_stay, stayed, moved)
+
+
+def _tables(meanings: Sequence[Meaning], outside: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    weights = np.zeros((len(meanings), outside + 1))
+    stays = np.zeros((len(meanings), outside + 1))
+    for symbol, meaning in enumerate(meanings):
+        weights[symbol, meaning.sites] = meaning.weights
+        weights[symbol, outside] = meaning.outside
+        if meaning.stay is not None:
+            stays[symbol, :outside] = meaning.stay
+    return weights, stays, np.minimum(stays.max(axis=0), 0.9) if len(meanings) else np.zeros(outside + 1)
+
+
+def _needed_pauses(cells: _Cells, chain: LaunchChain) -> FloatArray:
+    outside = chain.graph.outside
+    origin = np.where(cells.origin > outside, cells.origin - outside - 1, cells.origin)
+    is_move = (cells.target < outside) & (origin < outside)
+    needed = chain.needed_pause_ns[np.where(is_move, origin, 0), np.where(is_move, cells.target, 0)]
+    return np.where(is_move, needed, 0.0)
+
+
+def _keep(cells: _Cells, values: FloatArray, kept: IntArray, matrix_of: IntArray) -> MoveMatrices:
+    sizes = np.diff(cells.starts)[kept]
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    source = np.arange(starts[-1]) + np.repeat(cells.starts[:-1][kept] - starts[:-1], sizes)
+    return MoveMatrices(
+        matrix_of=matrix_of,
+        rows=cells.rows[kept],
+        columns=cells.columns[kept],
+        starts=starts,
+        values=values[source],
+    )
