@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 
 from rocktools.hlo.module import NO_METADATA, Metadata
-from rocktools.hlo.text_scan import UnreadableText, end_of_value, split_list, unescape
+from rocktools.hlo.text_scan import UnreadableText, end_of_value, split_list, unescape, without_comments
 
 _STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
 _NAME = re.compile(r"\s*,?\s*([A-Za-z_][\w.\-]*)=", re.DOTALL)
@@ -54,12 +54,12 @@ def parse_attributes(text: str, start: int) -> dict[str, str]:
 
 
 def plain_value(value: str) -> str:
-    """A value without the quotes of a string and the `%` of names."""
+    """A value without the quotes of a string, the `%` of names and the comments in long lists."""
     if value.startswith('"'):
         return unescape(value[1:-1])
-    if "%" in value and '"' not in value:
-        return value.replace("%", "")
-    return value
+    if '"' in value:
+        return value
+    return without_comments(value).replace("%", "")
 
 
 def take_called(attributes: dict[str, str]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ _BRACKET = re.compile(_STRING + r'|/\*.*?\*/|[()\[\]{}"]', re.DOTALL)
 _BRACKET_OR_COMMA = re.compile(_STRING + r'|/\*.*?\*/|[()\[\]{}",]', re.DOTALL)
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _ESCAPE = re.compile(r"\\([0-7]{1,3}|x[0-9a-fA-F]{1,2}|.)", re.DOTALL)
+_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "'": "\\'", "\\": "\\\\"}
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 
 
@@ -50,8 +51,7 @@ def find_closing(text: str, start: int) -> int:
 
 def split_list(text: str) -> list[str]:
     """The parts between the commas that are in no bracket and no string; comments dropped, [] for empty text."""
-    if "/*" in text:
-        text = _COMMENT.sub("", text)
+    text = without_comments(text)
     if not text.strip():
         return []
     if not any(mark in text for mark in '([{"'):
@@ -69,6 +69,11 @@ def split_list(text: str) -> list[str]:
             begin = found.end()
     parts.append(text[begin:].strip())
     return parts
+
+
+def without_comments(text: str) -> str:
+    """The text without what is between `/*` and `*/`; only for text without strings."""
+    return _COMMENT.sub("", text) if "/*" in text else text
 
 
 def end_of_value(text: str, start: int) -> int:
@@ -104,9 +109,28 @@ def unescape(text: str) -> str:
     def replace(found: re.Match[str]) -> str:
         code = found.group(1)
         if code[0] in "01234567":
-            return chr(int(code, 8))
+            return chr(int(code, 8) % 256)
         if code[0] == "x" and len(code) > 1:
             return chr(int(code[1:], 16))
         return _ESCAPED.get(code, code)
 
-    return _ESCAPE.sub(replace, text)
+    plain = _ESCAPE.sub(replace, text)
+    if plain.isascii():
+        return plain
+    # XLA escapes text byte by byte, so that one letter may be several escapes: `\303\251` is é.
+    try:
+        return plain.encode("latin-1").decode("utf-8")
+    except (UnicodeEncodeError, UnicodeDecodeError):
+        return plain
+
+
+def escape(text: str) -> str:
+    """The text as it stands between the quotes of a string of HLO text."""
+    found = []
+    for byte in text.encode("utf-8", "replace"):
+        letter = chr(byte)
+        if letter in _ESCAPES:
+            found.append(_ESCAPES[letter])
+        else:
+            found.append(letter if 32 <= byte < 127 else f"\\{byte:03o}")
+    return "".join(found)
