@@ -2,7 +2,8 @@
 
 That is exact where it is written. Four kinds of event have nothing of the sort: those without an annotation, and those
 whose annotation names a command buffer, an instruction under another name, or a program without HLO in the profile.
-The name of the kernel helps out within the program at hand, flagged as what it is; each kind is counted in a finding.
+What helps out within the program at hand is the kernel: the annotations of its other executions in the profile, or its
+name. Both are flagged as methods by name, and each kind of event is counted in a finding.
 Frames and programs are handed in: nothing here knows the file.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
@@ -27,14 +28,18 @@ from rocktools.correlate.edges import (
     build_link,
     group_rows,
 )
+from rocktools.correlate.kernel_families import BLIT_FAMILIES, KernelFamily, family_of
 from rocktools.correlate.names import KernelNameIndex, build_name_index, find_link_by_name
 from rocktools.findings import Finding, Severity
+from rocktools.frames import GRID, WORKGROUP
 from rocktools.hlo.module import HloModule
 from rocktools.units import count_noun
 
 _LINKABLE_KINDS = ("kernel", "copy", "memset")
 _LINE = ("run", "host", "device", "line")
 _DEVICE = ("run", "host", "device")
+_FOR_ANYBODY = BLIT_FAMILIES | {KernelFamily.RCCL}
+
 _NONE, _OTHER = -1, -2
 """Instead of the place of a program: there is no annotation; the program is not at hand."""
 
@@ -65,6 +70,7 @@ class _Question:
         hlo_op: name of the instruction, supposedly.
         kernel_name: None for events of a host.
         near: programs of the annotated events around it, the one before first; () where it is annotated itself.
+        siblings: (program id, instruction) that events of the same kernel and geometry are annotated with.
     """
 
     program_id: str | None
@@ -72,6 +78,7 @@ class _Question:
     hlo_op: str | None
     kernel_name: str | None
     near: tuple[str, ...]
+    siblings: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +103,15 @@ def link_annotated(events: pd.DataFrame, programs: Mapping[str, HloModule]) -> t
     is_device = "kernel_name" in events.columns
     is_kept = events["kind"].isin(_LINKABLE_KINDS) if is_device else events["hlo_op"].notna()
     rows = events[is_kept.to_numpy(dtype=np.bool_)].reset_index(drop=True)
-    labels = list(programs)
-    before, after = _near_programs(rows, labels)
-    # A kernel's name is asked for everywhere: should the annotation be of no use, it is what is left.
-    columns = [rows["program_id"], rows["hlo_module"], rows["hlo_op"]]
-    columns += [rows["kernel_name"]] if is_device else []
-    of, example = group_rows([*columns, pd.Series(before), pd.Series(after)])
-    asked = list(_questions([column.iloc[example] for column in columns], before[example], after[example], labels))
+    kernels = _Kernels.of(rows) if is_device else _Kernels(np.full(len(rows), _NONE), {})
+    places = _near_programs(rows, list(programs))
+    columns = [rows["program_id"], rows["hlo_module"], rows["hlo_op"], *map(pd.Series, (kernels.of_row, *places))]
+    of, example = group_rows(columns)
+    asked = list(_questions(rows.iloc[example], [place[example] for place in places], list(programs)))
+    asked = [
+        replace(question, siblings=kernels.siblings.get(int(kernel), ()))
+        for question, kernel in zip(asked, kernels.of_row[example], strict=True)
+    ]
     answering = _Answering(programs)
     answers = [answering.answer(question) for question in asked]
     edges = build_event_edges(rows, [answer.link for answer in answers], of)
@@ -110,18 +119,47 @@ def link_annotated(events: pd.DataFrame, programs: Mapping[str, HloModule]) -> t
     return edges, _check_answers(answers, asked, np.bincount(of, minlength=len(answers)), where=where)
 
 
-def _questions(
-    columns: Sequence[pd.Series], before: IntArray, after: IntArray, labels: Sequence[str]
-) -> Iterator[_Question]:
-    texts = [[None if value is np.nan or pd.isna(value) else str(value) for value in column] for column in columns]
-    texts += [[None] * before.size] * (4 - len(texts))
-    near = (
-        tuple(dict.fromkeys(labels[place] for place in places if place >= 0))
-        for places in zip(before.tolist(), after.tolist(), strict=True)
-    )
-    for program_id, hlo_module, hlo_op, kernel_name, programs in zip(*texts, near, strict=True):
+@dataclass(frozen=True, slots=True, eq=False)
+class _Kernels:
+    """Which kernel each event is of, and what the annotated events of those kernels say that have events without.
+
+    Attributes:
+        of_row: kernel of each row: one number for each name and geometry.
+        siblings: kernel -> (program id, instruction) as annotated. Not of kernels that run for anybody: of the runtime,
+            and of collectives.
+    """
+
+    of_row: IntArray
+    siblings: Mapping[int, tuple[tuple[str, str], ...]]
+
+    @classmethod
+    def of(cls, rows: pd.DataFrame) -> _Kernels:
+        geometry = [rows[name].fillna(0).astype("int64") for name in (*GRID, *WORKGROUP)]
+        of_row, example = group_rows([rows["kernel_name"], *geometry])
+        is_annotated = rows["hlo_op"].notna().to_numpy(dtype=np.bool_) & rows["program_id"].notna().to_numpy()
+        is_asked = np.isin(of_row, np.unique(of_row[~is_annotated])) & is_annotated
+        pairs = rows.loc[is_asked, ["program_id", "hlo_op"]].assign(kernel=of_row[is_asked]).drop_duplicates()
+        siblings: dict[int, list[tuple[str, str]]] = {}
+        for program_id, hlo_op, kernel in pairs.itertuples(index=False):
+            if family_of(str(rows["kernel_name"].iloc[example[kernel]])) not in _FOR_ANYBODY:
+                siblings.setdefault(int(kernel), []).append((str(program_id), str(hlo_op)))
+        return cls(of_row, {kernel: tuple(found) for kernel, found in siblings.items()})
+
+
+def _questions(rows: pd.DataFrame, places: Sequence[IntArray], labels: Sequence[str]) -> Iterator[_Question]:
+    nothing = pd.Series([None] * len(rows))
+    names = ("program_id", "hlo_module", "hlo_op", "kernel_name")
+    columns = (rows[name].astype("object") if name in rows.columns else nothing for name in names)
+    texts = [[value if isinstance(value, str) else None for value in column] for column in columns]
+    before, after = (place.tolist() for place in places)
+    for program_id, hlo_module, hlo_op, kernel_name, first, last in zip(*texts, before, after, strict=True):
         yield _Question(
-            program_id=program_id, hlo_module=hlo_module, hlo_op=hlo_op, kernel_name=kernel_name, near=programs
+            program_id=program_id,
+            hlo_module=hlo_module,
+            hlo_op=hlo_op,
+            kernel_name=kernel_name,
+            near=tuple(dict.fromkeys(labels[place] for place in (first, last) if place >= 0)),
+            siblings=(),
         )
 
 
@@ -175,13 +213,13 @@ class _Answering:
 
     def answer(self, question: _Question) -> _Answer:
         if question.hlo_op is None:
-            return _Answer(_Case.MISSING, self._link_by_name(question, question.near))
+            return _Answer(_Case.MISSING, self._link_by_kernel(question, question.near))
         program_id, is_sure = self._program(question)
         if program_id is None:
             return _Answer(_Case.UNKNOWN_PROGRAM, UNLINKED)
         case, instruction = self._instruction(self._programs[program_id], question.hlo_op)
         if instruction is None:
-            return _Answer(case, self._link_by_name(question, (program_id,)))
+            return _Answer(case, self._link_by_kernel(question, (program_id,)))
         is_certain = is_sure and case is _Case.EXACT
         confidence = Confidence.CERTAIN if is_certain else Confidence.LIKELY
         return _Answer(case, build_link([(program_id, instruction)], method=Method.ANNOTATION, confidence=confidence))
@@ -205,9 +243,16 @@ class _Answering:
                 return _Case.RENAMED, other
         return _Case.UNKNOWN_INSTRUCTION, None
 
-    def _link_by_name(self, question: _Question, program_ids: Sequence[str]) -> Link:
+    def _link_by_kernel(self, question: _Question, program_ids: Sequence[str]) -> Link:
         if question.kernel_name is None:
             return UNLINKED
+        siblings = [
+            (program_id, name)
+            for program_id, name in question.siblings
+            if program_id in program_ids and name in self._programs[program_id].instructions
+        ]
+        if siblings:
+            return build_link(siblings, method=Method.NAME, confidence=Confidence.LIKELY)
         return find_link_by_name(question.kernel_name, [self._index(program_id) for program_id in program_ids])
 
     def _index(self, program_id: str) -> KernelNameIndex:
