@@ -684,6 +684,27 @@ ATTRIBUTED = FrameSpec(
     ),
 )
 
+LEDGER = FrameSpec(
+    name="LEDGER",
+    meaning="One row per device, step, class, phase and component that has any time; the sums add up to all of it.",
+    key=("run", "device", "step_index", "activity", "phase", "component"),
+    sort=("run", "step_index", "device", "activity", "phase", "component"),
+    columns=(
+        _RUN,
+        _DEVICE,
+        Column("step_index", "Int64", "step, as in STEPS", "the whole trace is one row"),
+        Column("activity", "category", "`compute`, `communication` or `copy`"),
+        Column("phase", "category", "as in ATTRIBUTED"),
+        Column("component", "category", "as in ATTRIBUTED"),
+        Column("sum_ns", "int64", "durations added up"),
+        Column("union_ns", "int64", "time covered by at least one row, overlaps counted once"),
+        Column("mixed_ns", "int64", "part of `sum_ns` in fusions that hold another phase too"),
+        Column("inferred_ns", "int64", "part of `sum_ns` whose phase or component is inferred"),
+        Column("rows_count", "int64", "kernels and copies"),
+        Column("evidence", "category", "measured; inferred where any of its rows is booked by inference"),
+    ),
+)
+
 SPECS = {
     spec.name: spec
     for spec in (
@@ -707,6 +728,7 @@ SPECS = {
         EVENT_EDGES,
         STEPS,
         ATTRIBUTED,
+        LEDGER,
     )
 }
 

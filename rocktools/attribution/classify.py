@@ -25,7 +25,6 @@ from rocktools.attribution.components import (
 from rocktools.attribution.dataflow import Dataflow, build_dataflow
 from rocktools.attribution.phases import (
     STACK_RULES,
-    Activity,
     BookedPhase,
     earlier_phase,
     later_phase,
@@ -35,6 +34,7 @@ from rocktools.hlo.module import HloModule, Instruction
 from rocktools.hlo.program_summary import collective_kind, is_launched, launched_computations
 from rocktools.hlo.scopes import FoundName, ScopePath, op_name_of, parse_op_name
 from rocktools.hlo.shapes import Shape
+from rocktools.timeline.activities import Activity
 
 _BACKWARD_LOOP = (BookedPhase.REMATERIALIZED, BookedPhase.BACKWARD)
 _Side = tuple[str, Mapping[str, tuple[str, ...]], Callable[[Iterable[BookedPhase]], BookedPhase | None]]

@@ -1,4 +1,4 @@
-"""The words of the ledger: activities, phases, and the phase that a name stack says.
+"""The phases of the ledger, and the phase that a name stack says.
 
 The order of the rules is that of the design: rematerialized before backward, backward before forward. Collectives are
 taken out before any of them, but keep the phase of their name stack. Nothing here knows components.
@@ -10,17 +10,6 @@ from collections.abc import Iterable
 from enum import Enum
 
 from rocktools.hlo.scopes import Phase, ScopePath
-
-
-class Activity(str, Enum):
-    """What a dispatch or copy does; each is in exactly one."""
-
-    COMPUTE = "compute"
-    COMMUNICATION = "communication"
-    COPY = "copy"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 class BookedPhase(str, Enum):
