@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rocktools.sources.rocpd.parts import LabelColumn
-from rocktools.sources.xspace.event_block import EventBlock
+from rocktools.sources.xspace.event_block import Decoder, EventBlock
 from rocktools.sources.xspace.plane_facts import MetadataStat, PlaneFacts
 from rocktools.sources.xspace.stat_columns import StatColumn, absent_stat, factorize
 
@@ -93,7 +93,7 @@ def read_events(line: Line, stats: Iterable[str] | None = None) -> Events:
     """
     facts = line.plane.facts
     wanted = None if stats is None else {found for name in stats for found in facts.stat_ids.get(name, ())}
-    columns = _Columns(wanted)
+    columns = _Columns(line.decoder, wanted)
     for block in line.blocks():
         columns.add(block)
     metadata_id = columns.joined("metadata_id")
@@ -110,7 +110,8 @@ def read_events(line: Line, stats: Iterable[str] | None = None) -> Events:
 class _Columns:
     """Columns of the blocks so far."""
 
-    def __init__(self, wanted: set[int] | None) -> None:
+    def __init__(self, decoder: Decoder, wanted: set[int] | None) -> None:
+        self._decoder = decoder
         self._wanted = wanted
         self._sizes: list[int] = []
         self._plain: dict[str, list[np.ndarray]] = {}
@@ -120,10 +121,8 @@ class _Columns:
     def add(self, block: EventBlock) -> None:
         for name in ("metadata_id", "offset_ps", "duration_ps", "occurrences"):
             self._plain.setdefault(name, []).append(getattr(block, name))
-        distinct, _ = factorize(block.stat_id)
-        for stat_id in distinct.tolist():
-            if self._wanted is None or stat_id in self._wanted:
-                self._stats.setdefault(stat_id, {})[len(self._sizes)] = _spread(block, stat_id)
+        for stat_id, kinds_and_bits in self._decoder.spread_stats(block, self._wanted).items():
+            self._stats.setdefault(stat_id, {})[len(self._sizes)] = kinds_and_bits
         self._sizes.append(len(block))
 
     @property
@@ -148,15 +147,6 @@ class _Columns:
                 kinds[start : start + size], bits[start : start + size] = pieces.pop(number)
             start += size
         return kinds, bits
-
-
-def _spread(block: EventBlock, stat_id: int) -> tuple[np.ndarray, np.ndarray]:
-    """Kinds and bits of one statistic for each event of the block; of one that comes twice the last one holds."""
-    which = np.flatnonzero(block.stat_id == stat_id)
-    rows = block.stat_event[which]
-    kinds, bits = np.zeros(len(block), dtype=np.int8), np.zeros(len(block), dtype=np.int64)
-    kinds[rows], bits[rows] = block.stat_kind[which], block.stat_bits[which]
-    return kinds, bits
 
 
 def _merge_stats(

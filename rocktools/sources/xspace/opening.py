@@ -11,8 +11,11 @@ from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 
+from rocktools.extras import require_extra
 from rocktools.sources.xspace.content import ProfileContent, open_content
-from rocktools.sources.xspace.event_decoder import decode_block
+from rocktools.sources.xspace.event_block import Decoder
+from rocktools.sources.xspace.event_decoder import NumpyDecoder
+from rocktools.sources.xspace.event_decoder_numba import compile_decoder
 from rocktools.sources.xspace.hlo_protos import read_hlo_protos
 from rocktools.sources.xspace.messages import (
     SPACE_ERRORS,
@@ -21,12 +24,14 @@ from rocktools.sources.xspace.messages import (
     SPACE_WARNINGS,
     decode_text,
 )
-from rocktools.sources.xspace.plane import Decoder, Plane, Span
+from rocktools.sources.xspace.plane import Plane, Span
 from rocktools.sources.xspace.wire import WireError, walk_fields
 
 ENVIRONMENT_PLANE = "Task Environment"
 # What rocktools.demo writes into the plane of the environment.
 SIMULATED_STAT = "rocktools_simulated"
+# numba takes one second to load, and two more to compile where its cache is empty; numpy reads this much meanwhile.
+_WORTH_COMPILING_BYTES = 48 << 20
 
 
 class XSpaceFile:
@@ -39,7 +44,7 @@ class XSpaceFile:
         errors, warnings: what the profiler wrote into the file.
     """
 
-    def __init__(self, source: ProfileContent, decode: Decoder) -> None:
+    def __init__(self, source: ProfileContent, decoder: Decoder) -> None:
         self._source = source
         self.path = source.path
         texts: dict[int, list[str]] = {SPACE_ERRORS: [], SPACE_WARNINGS: [], SPACE_HOSTNAMES: []}
@@ -52,7 +57,7 @@ class XSpaceFile:
                     texts[found.number].append(decode_text(source.content[found.start : found.end]))
         except WireError as error:
             raise source.damaged(error) from error
-        self.planes = tuple(Plane(source, span, decode) for span in spans)
+        self.planes = tuple(Plane(source, span, decoder) for span in spans)
         self.errors = tuple(texts[SPACE_ERRORS])
         self.warnings = tuple(texts[SPACE_WARNINGS])
         self.hostnames = tuple(texts[SPACE_HOSTNAMES])
@@ -109,16 +114,33 @@ class XSpaceFile:
         return None
 
 
-def open_xspace(path: Path) -> XSpaceFile:
+def open_xspace(path: Path, *, accelerate: bool | None = None) -> XSpaceFile:
     """Open a profile, `*.xplane.pb` or a .gz of one.
+
+    Args:
+        accelerate: False for numpy alone, True for the compiled decoder, None for that where numba is installed and the
+            file is large enough to make up for loading it.
 
     Raises:
         InputError: it cannot be read, or is no file.
         DamagedFile: it is empty, cut off or damaged.
+        MissingExtra: `accelerate` is True, and numba is not installed.
     """
     source = open_content(path)
     try:
-        return XSpaceFile(source, decode_block)
+        return XSpaceFile(source, _choose_decoder(source, accelerate))
     except BaseException:
         source.close()
         raise
+
+
+def _choose_decoder(source: ProfileContent, accelerate: bool | None) -> Decoder:
+    if accelerate:
+        require_extra("numba", "fast", "the compiled decoder of profiles")
+        return compile_decoder()
+    if accelerate is None and source.end >= _WORTH_COMPILING_BYTES:
+        try:
+            return compile_decoder()
+        except ImportError:
+            return NumpyDecoder()
+    return NumpyDecoder()

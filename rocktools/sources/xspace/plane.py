@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from rocktools.errors import DamagedFile
 from rocktools.sources.xspace.content import ProfileContent
-from rocktools.sources.xspace.event_block import EventBlock
+from rocktools.sources.xspace.event_block import Decoder, EventBlock
 from rocktools.sources.xspace.events import Events, read_events
 from rocktools.sources.xspace.messages import (
     LINE_DISPLAY_ID,
@@ -33,8 +31,6 @@ from rocktools.sources.xspace.messages import (
 from rocktools.sources.xspace.plane_facts import PlaneFacts, StatValue, build_facts
 from rocktools.sources.xspace.wire import Content, WireError, WireField, read_field, walk_fields
 
-Decoder = Callable[[Content, np.ndarray, int, int], tuple[EventBlock, int]]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
@@ -52,7 +48,7 @@ class Plane:
         lines: in the order of the file.
     """
 
-    def __init__(self, source: ProfileContent, span: Span, decode: Decoder) -> None:
+    def __init__(self, source: ProfileContent, span: Span, decoder: Decoder) -> None:
         self._source = source
         self.id = 0
         self.name = ""
@@ -72,7 +68,7 @@ class Plane:
                 position = found.end
         except WireError as error:
             raise source.damaged(error, self.place) from error
-        self.lines = tuple(Line(source, self, place, decode) for place in line_spans)
+        self.lines = tuple(Line(source, self, place, decoder) for place in line_spans)
 
     @property
     def place(self) -> str:
@@ -108,12 +104,13 @@ class Line:
 
     Attributes:
         plane: it belongs to.
+        decoder: of its events.
     """
 
-    def __init__(self, source: ProfileContent, plane: Plane, span: Span, decode: Decoder) -> None:
+    def __init__(self, source: ProfileContent, plane: Plane, span: Span, decoder: Decoder) -> None:
         self._source = source
         self._span = span
-        self._decode = decode
+        self.decoder = decoder
         self.plane = plane
         self._head, self._events_start = self._read_head()
 
@@ -175,7 +172,9 @@ class Line:
         position = self._events_start
         while position < self._span.end:
             try:
-                block, position = self._decode(self._source.content, self._source.octets, position, self._span.end)
+                block, position = self.decoder.decode_block(
+                    self._source.content, self._source.octets, position, self._span.end
+                )
             except WireError as error:
                 raise self.damaged(error) from error
             yield block

@@ -14,7 +14,7 @@ import numpy as np
 
 from rocktools.sources.rocpd.columns import IntColumn
 from rocktools.sources.rocpd.parts import LabelColumn
-from rocktools.sources.xspace.event_block import LENGTH_SHIFT, OFFSET_MASK
+from rocktools.sources.xspace.event_block import LENGTH_SHIFT, OFFSET_MASK, table_size
 from rocktools.sources.xspace.messages import (
     STAT_BYTES,
     STAT_DOUBLE,
@@ -26,8 +26,6 @@ from rocktools.sources.xspace.messages import (
 )
 from rocktools.sources.xspace.wire import Content
 
-# A table of this many entries is faster than a sort, and small.
-_LARGEST_TABLE = 1 << 22
 _UINT64 = 2**64
 
 
@@ -132,10 +130,10 @@ def factorize(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if len(values) == 0:
         return values, np.zeros(0, dtype=np.int64)
     lowest, highest = int(values.min()), int(values.max())
-    if highest - lowest >= min(_LARGEST_TABLE, 4 * len(values) + 1024):
+    if highest - lowest >= table_size(len(values)):
         distinct, inverse = np.unique(values, return_inverse=True)
         return distinct, inverse.reshape(-1)
-    shifted = values - lowest
+    shifted = values - lowest if lowest else values
     is_there = np.zeros(highest - lowest + 1, dtype=np.bool_)
     is_there[shifted] = True
     places = np.cumsum(is_there, dtype=np.int32) - 1
