@@ -15,6 +15,7 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 
+from rocktools.correlate.communication_windows import TOLERANCES_NS, SideLinks, align_side_streams
 from rocktools.correlate.dispatch_symbols import DispatchTable
 from rocktools.correlate.kernel_families import KernelFamily, family_of
 from rocktools.correlate.kernel_meanings import KernelSymbol, Meaning, build_meanings
@@ -125,48 +126,127 @@ def align_device(
         compile_loops: use numba.
         where: the device, for messages.
     """
-    is_collective = np.array([family is KernelFamily.RCCL for family in schedules.families], dtype=np.bool_)
-    collective = is_collective[table.symbol_of[rows]]
-    tried: list[tuple[float, Order, LinkedRows]] = []
-    for order in (Order.LAUNCH, Order.START):
-        key = table.dispatch_id[rows] if order is Order.LAUNCH else table.start_ns[rows]
-        chosen = np.argsort(key, kind="stable")
-        lane = _lane(schedules, table, rows[chosen], collective[chosen])
-        links = align_lane(
-            schedules.whole, schedules.whole_meanings, schedules.families, lane, options, compile_loops=compile_loops
-        )
-        tried.append((_quality(links, collective[chosen]), order, LinkedRows(rows=rows[chosen], links=links)))
-        if tried[-1][0] >= _GOOD_FIT:
+    device = _Device(schedules=schedules, table=table, options=options, compile_loops=compile_loops)
+    tried: list[_Reading] = []
+    for order in _orders(device, rows):
+        tried.append(device.read_streams(rows) if order is Order.STREAMS else device.read_as_one(rows, order))
+        if tried[-1].quality >= _GOOD_FIT:
             break
-    _, order, part = max(tried, key=lambda each: each[0])
-    fit = part.links.fit_ratio
-    is_refused = fit < _LEAST_FIT
+    best = max(tried, key=lambda each: each.quality)
+    fit, lost = best.parts[0].links.fit_ratio, best.parts[0].links.lost_count
+    findings = [] if best.side is None else _check_side_streams(best.side, where)
+    if fit < _LEAST_FIT:
+        findings = [_mismatch(where, fit, best, rows.size)]
     return DeviceLinks(
-        order=order,
-        parts=(part,),
+        order=best.order,
+        parts=best.parts,
         fit_ratio=fit,
-        lost_count=part.links.lost_count,
-        is_refused=is_refused,
-        findings=(_mismatch(where, fit, part.links, rows.size),) if is_refused else (),
+        lost_count=lost,
+        is_refused=fit < _LEAST_FIT,
+        findings=tuple(findings),
     )
 
 
-def _lane(schedules: Schedules, table: DispatchTable, rows: IntArray, collective: BoolArray) -> Lane:
-    return Lane(
-        symbols=table.symbol_of[rows],
-        start_ns=table.start_ns[rows],
-        end_ns=table.end_ns[rows],
-        is_main=_is_main(table.stream_of[rows], collective),
-    )
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Reading:
+    """The links in one order, and how good that order looks."""
+
+    order: Order
+    quality: float
+    parts: tuple[LinkedRows, ...]
+    side: SideLinks | None = None
 
 
-def _is_main(stream_of: IntArray, collective: BoolArray) -> BoolArray:
-    """Whether a dispatch is on a stream that runs more than collectives; by itself, where there is one stream only."""
+def _orders(device: _Device, rows: IntArray) -> list[Order]:
+    """The orders worth trying, the most telling first."""
+    collective = device.is_collective(rows)
+    has_side = device.schedules.has_side_streams and bool(_is_side(device.table.stream_of[rows], collective).any())
+    orders = [Order.STREAMS if has_side else Order.START]
+    return [Order.LAUNCH, *orders] if _ids_follow_streams(device.table, rows) else orders
+
+
+def _ids_follow_streams(table: DispatchTable, rows: IntArray) -> bool:
+    """Whether ids grow with starts within each stream, as they do if they follow launches: streams are in order."""
+    order = np.lexsort((table.dispatch_id[rows], table.stream_of[rows]))
+    stream, start = table.stream_of[rows][order], table.start_ns[rows][order]
+    is_same = stream[1:] == stream[:-1]
+    is_back = (np.diff(start) < 0) & is_same
+    return float(is_back.sum()) <= _MOST_INVERSIONS * max(int(is_same.sum()), 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Device:
+    """What all readings of a device need."""
+
+    schedules: Schedules
+    table: DispatchTable
+    options: AlignmentOptions
+    compile_loops: bool
+
+    def is_collective(self, rows: IntArray) -> BoolArray:
+        families = np.array([family is KernelFamily.RCCL for family in self.schedules.families], dtype=np.bool_)
+        return families[self.table.symbol_of[rows]]
+
+    def lane(self, rows: IntArray) -> Lane:
+        collective = self.is_collective(rows)
+        is_side = _is_side(self.table.stream_of[rows], collective)
+        return Lane(
+            symbols=self.table.symbol_of[rows],
+            start_ns=self.table.start_ns[rows],
+            end_ns=self.table.end_ns[rows],
+            # On merged streams, a collective may be one that runs beside the others, and tells of no pause.
+            is_main=~is_side if is_side.any() else ~collective,
+        )
+
+    def read_as_one(self, rows: IntArray, order: Order) -> _Reading:
+        """All streams in one order."""
+        key = self.table.dispatch_id if order is Order.LAUNCH else self.table.start_ns
+        rows = rows[np.argsort(key[rows], kind="stable")]
+        links = align_lane(
+            self.schedules.whole,
+            self.schedules.whole_meanings,
+            self.schedules.families,
+            self.lane(rows),
+            self.options,
+            compile_loops=self.compile_loops,
+        )
+        quality = _quality(links, self.is_collective(rows))
+        return _Reading(order=order, quality=quality, parts=(LinkedRows(rows=rows, links=links),))
+
+    def read_streams(self, rows: IntArray) -> _Reading:
+        """The main streams in the order of starts, and the others beside them."""
+        rows = rows[np.argsort(self.table.start_ns[rows], kind="stable")]
+        is_side = _is_side(self.table.stream_of[rows], self.is_collective(rows))
+        main_rows, side_rows = rows[~is_side], rows[is_side]
+        main, side = self.lane(main_rows).on_main(), self.lane(side_rows)
+        links = align_lane(
+            self.schedules.main,
+            self.schedules.main_meanings,
+            self.schedules.families,
+            main,
+            self.options,
+            compile_loops=self.compile_loops,
+        )
+        found = align_side_streams(
+            self.schedules.whole, main, links, side, self.options, compile_loops=self.compile_loops
+        )
+        return _Reading(
+            order=Order.STREAMS,
+            quality=min(_quality(links, self.is_collective(main_rows)), 1 - found.missed_ratio),
+            parts=(LinkedRows(rows=main_rows, links=links), LinkedRows(rows=side_rows, links=found.links)),
+            side=found,
+        )
+
+
+def _is_side(stream_of: IntArray, collective: BoolArray) -> BoolArray:
+    """Whether a dispatch is on a stream that runs collectives only; none is, where all streams are of that kind."""
     count = int(stream_of.max()) + 1 if stream_of.size else 1
     total = np.bincount(stream_of, minlength=count)
     share = np.bincount(stream_of, weights=collective, minlength=count) / np.maximum(total, 1)
     is_side = share > _COMMUNICATION_SHARE
-    return ~is_side[stream_of] if is_side.any() else ~collective
+    if is_side[total > 0].all():
+        is_side[:] = False
+    return np.asarray(is_side[stream_of])
 
 
 def _quality(links: LaneLinks, collective: BoolArray) -> float:
@@ -180,8 +260,8 @@ def _quality(links: LaneLinks, collective: BoolArray) -> float:
     return float(min(links.fit_ratio, of_collectives))
 
 
-def _mismatch(where: str, fit: float, links: LaneLinks, count: int) -> Finding:
-    linked_count = int((links.label >= LIKELY).sum())
+def _mismatch(where: str, fit: float, reading: _Reading, count: int) -> Finding:
+    linked_count = sum(int((part.links.label >= LIKELY).sum()) for part in reading.parts)
     return Finding(
         rule="program-does-not-fit",
         severity=Severity.FAULT,
@@ -193,3 +273,38 @@ def _mismatch(where: str, fit: float, links: LaneLinks, count: int) -> Finding:
         numbers={"fit_ratio": fit, "placed_count": linked_count, "dispatches_count": count},
         advice="use the dump that was written by the run that was traced; nothing of this device is linked by it",
     )
+
+
+def _check_side_streams(side: SideLinks, where: str) -> list[Finding]:
+    """Whether the collectives on streams of their own fit the times of the main streams."""
+    numbers = {"missed_ratio": side.missed_ratio, "tolerance_ns": side.tolerance_ns}
+    advice = "the times of the queues do not agree; trace with another version of the tool, or rely on the main stream"
+    if not side.is_trusted:
+        return [
+            Finding(
+                rule="collectives-fit-nowhere",
+                severity=Severity.WARNING,
+                where=where,
+                message=(
+                    f"{100 * side.missed_ratio:.0f} % of the collectives on streams of their own ran when none of the "
+                    "program can have run: none of them is linked"
+                ),
+                numbers=numbers,
+                advice=advice,
+            )
+        ]
+    if side.tolerance_ns == TOLERANCES_NS[0]:
+        return []
+    return [
+        Finding(
+            rule="queue-clocks-disagree",
+            severity=Severity.WARNING,
+            where=where,
+            message=(
+                f"main and communication streams disagree in time by up to {side.tolerance_ns / 1000:.0f} us: "
+                "collectives are likely at best"
+            ),
+            numbers=numbers,
+            advice=advice,
+        )
+    ]

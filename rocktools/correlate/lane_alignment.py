@@ -74,6 +74,10 @@ class Lane:
             is_main=self.is_main[chosen],
         )
 
+    def on_main(self) -> Lane:
+        """The same dispatches, all on main streams."""
+        return replace(self, is_main=np.ones(self.symbols.size, dtype=np.bool_))
+
     def pauses_ns(self) -> FloatArray:
         """Idle time of the main streams before each dispatch; infinite where it is not known."""
         ends = np.where(self.is_main, self.end_ns, np.iinfo(np.int64).min // 4)

@@ -38,7 +38,7 @@ class LaneLinks:
     """What was found for the dispatches of a lane.
 
     Attributes:
-        chain: of the sites, with the habits that were learned.
+        graph: of the sites.
         site: state of each, -1 where it has none.
         label: `UNLINKED` to `CERTAIN`.
         ratio: probability of the instruction; NaN where it is linked by habit, or not at all.
@@ -49,7 +49,7 @@ class LaneLinks:
         fit_ratio: dispatches that are linked, among all between the first and the last of them.
     """
 
-    chain: LaunchChain
+    graph: LaunchGraph
     site: IntArray
     label: IntArray
     ratio: FloatArray
@@ -82,19 +82,19 @@ def align_lane(
     head = lane.part(slice(0, options.training_count)) if is_long else lane
     knowledge = learn_lane(graph, meanings, head, options.rounds_count, compile_loops=compile_loops)
     if knowledge.places(lane.symbols).size == 0:
-        return _without_links(knowledge.chain, lane.symbols.size)
+        return _without_links(graph, lane.symbols.size)
     done = pass_over(knowledge, lane, compile_loops=compile_loops)
     links = _link_first_kernels(knowledge, lane, done, options)
     return _link_further_kernels(knowledge, families, lane, done, links)
 
 
-def _without_links(chain: LaunchChain, count: int) -> LaneLinks:
+def _without_links(graph: LaunchGraph, count: int) -> LaneLinks:
     no_site = np.full(count, -1, dtype=np.int64)
     no = np.zeros(count, dtype=np.bool_)
-    depth = chain.graph.loops.shape[1]
+    depth = graph.loops.shape[1]
     counters = np.full((count, depth), -1, dtype=np.int64)
     return LaneLinks(
-        chain=chain,
+        graph=graph,
         site=no_site,
         label=np.full(count, UNLINKED, dtype=np.int64),
         ratio=np.full(count, np.nan),
@@ -122,7 +122,7 @@ def _link_first_kernels(knowledge: LaneKnowledge, lane: Lane, done: LanePass, op
         ],
         dtype=np.bool_,
     )
-    links = _without_links(chain, lane.symbols.size)
+    links = _without_links(graph, lane.symbols.size)
     links.label[places] = label
     links.site[places] = np.where(decoding.is_first, decoding.position, -1)
     links.ratio[places] = np.where(label == UNLINKED, np.nan, ratio)

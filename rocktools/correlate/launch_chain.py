@@ -34,6 +34,9 @@ _LEAVE_UNKNOWN_LOOP = 0.05
 _NORMALLY_EMITS = 0.7
 _SHORTEST_SHARE = 0.6  # of its mean duration, that a lost kernel must have had
 
+_MOST_SWEEPS = 20
+_SETTLED = 1e-15
+
 Ends = list[tuple[int, float]]
 
 
@@ -281,7 +284,7 @@ def build_launch_chain(graph: LaunchGraph, emission: FloatArray, duration_ns: Fl
         if own.size == 0:
             continue
         arcs = graph.arcs[np.ix_(own, own)]
-        ways = np.linalg.solve((np.eye(own.size) - silent[own, None] * arcs).T, arcs.T).T
+        ways = sum_ways(arcs, silent[own])
         move[np.ix_(own, own)] = ways * (1 - silent[own])
         out[own] = graph.leaving[own] + ways @ (silent[own] * graph.leaving[own])
         entry = graph.entry[own]
@@ -299,6 +302,27 @@ def build_launch_chain(graph: LaunchGraph, emission: FloatArray, duration_ns: Fl
     move[:size, size] += JUMP_OUT
     move[size, :size] += JUMP_IN
     return LaunchChain(graph=graph, move=move, is_real=is_real, needed_pause_ns=pauses)
+
+
+def sum_ways(arcs: FloatArray, silent: FloatArray) -> FloatArray:
+    """R = N (I - S N)^-1: from site to site, over all ways on which everything between leaves nothing.
+
+    The flow runs forward but for the ways back of loops. So R = N + N S R, taken row by row from the last site to the
+    first, is right at once but for ways around a whole loop unseen, which die out with each sweep. Where they do not,
+    the equations are solved as a whole.
+    """
+    ways = arcs.copy()
+    rows = [(row, np.flatnonzero(arcs[row])) for row in range(len(arcs) - 1, -1, -1)]
+    steps = [(row, targets, arcs[row, targets] * silent[targets]) for row, targets in rows if targets.size]
+    for _ in range(_MOST_SWEEPS):
+        largest = 0.0
+        for row, targets, weights in steps:
+            found = arcs[row] + weights @ ways[targets]
+            largest = max(largest, float(np.abs(found - ways[row]).max()))
+            ways[row] = found
+        if largest < _SETTLED:
+            return ways
+    return np.asarray(np.linalg.solve((np.eye(len(arcs)) - silent[:, None] * arcs).T, arcs.T).T)
 
 
 def _needed_pauses(graph: LaunchGraph, emission: FloatArray, duration_ns: FloatArray) -> FloatArray:

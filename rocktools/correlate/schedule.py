@@ -118,7 +118,7 @@ def _store(links: ScheduleLinks, found: DeviceLinks) -> None:
     """Put the links of one device where they belong."""
     for part in found.parts:
         rows, lane = part.rows, part.links
-        graph = lane.chain.graph
+        graph = lane.graph
         has_site = lane.site >= 0
         site = np.where(has_site, lane.site, 0)
         links.program[rows] = np.where(has_site, graph.program_of[site], -1)

@@ -72,25 +72,35 @@ def build_state_sets(symbols: IntArray, meanings: Sequence[Meaning], outside: in
         meanings: by symbol.
         outside: number of that state.
     """
-    # Before the first dispatch the program may stand anywhere; 0 in `keys` is that set.
+    # Before the first dispatch the program may stand anywhere: set 0.
     positions: list[IntArray] = [np.arange(outside, dtype=np.int64)]
     states: list[IntArray] = [np.arange(outside + 1, dtype=np.int64)]
     symbol_of = [-1]
+
+    def add(symbol: int, stays: IntArray) -> int:
+        sites = meanings[symbol].sites
+        states.append(np.concatenate([sites, [outside], outside + 1 + stays]))
+        positions.append(np.union1d(sites, stays))
+        symbol_of.append(symbol)
+        return len(states) - 1
+
+    nowhere = np.zeros(0, dtype=np.int64)
+    plain = np.full(len(meanings), -1, dtype=np.int64)
+    for symbol in np.unique(symbols).tolist():
+        if meanings[symbol].stay is None:
+            plain[symbol] = add(symbol, nowhere)
+    set_of = plain[symbols]
     known: dict[tuple[int, int], int] = {}
-    has_stay = [meaning.stay is not None for meaning in meanings]
-    set_of = np.empty(symbols.size, dtype=np.int64)
-    current = 0
-    for place, symbol in enumerate(symbols.tolist()):
-        key = (current, symbol) if has_stay[symbol] else (-1, symbol)
-        found = known.get(key)
-        if found is None:
-            found = known[key] = len(states)
-            sites = meanings[symbol].sites
-            stays = positions[current] if has_stay[symbol] else sites[:0]
-            states.append(np.concatenate([sites, [outside], outside + 1 + stays]))
-            positions.append(np.union1d(sites, stays))
-            symbol_of.append(symbol)
-        set_of[place] = current = found
+    found, previous_place = 0, -2
+    following = np.flatnonzero(set_of < 0)
+    before_of = np.concatenate([[0], set_of])[following].tolist()
+    for place, before, symbol in zip(following.tolist(), before_of, symbols[following].tolist(), strict=True):
+        key = (found if place == previous_place + 1 else before, symbol)
+        found = known.get(key, -1)
+        if found < 0:
+            found = known[key] = add(symbol, positions[key[0]])
+        set_of[place] = found
+        previous_place = place
     sizes = np.array([each.size for each in states], dtype=np.int64)
     return StateSets(
         set_of=set_of,
@@ -115,19 +125,34 @@ def build_move_matrices(
     buckets = np.searchsorted(PAUSE_EDGES_NS, pauses_ns)
     buckets_count = PAUSE_EDGES_NS.size + 1
     sets_count = sets.starts.size - 1
-    keys = (before * sets_count + sets.set_of) * buckets_count + buckets
-    distinct, matrix_of = np.unique(keys, return_inverse=True)
-    cells = _Cells.of(sets, distinct // buckets_count // sets_count, distinct // buckets_count % sets_count)
-    values = _cell_values(cells, sets, meanings, chain)
-    longest = np.concatenate([PAUSE_EDGES_NS + _PAUSE_TOLERANCE_NS, [np.inf]])
+    keys, key_of = np.unique((before * sets_count + sets.set_of) * buckets_count + buckets, return_inverse=True)
+    pairs, pair_of = np.unique(keys // buckets_count, return_inverse=True)
+    cells = _Cells.of(sets, *np.divmod(pairs, sets_count))
     needed = _needed_pauses(cells, chain)
-    is_short = needed > longest[distinct % buckets_count][cells.matrix]
-    values[is_short] *= _NO_PAUSE
-    # Buckets that shorten nothing more make equal matrices: what is penalised grows as pauses get shorter.
-    penalised = np.add.reduceat(is_short.astype(np.int64), cells.starts[:-1])
-    pairs = distinct // buckets_count
-    _, kept, renumbered = np.unique(pairs * (penalised.max() + 1) + penalised, return_index=True, return_inverse=True)
-    return _keep(cells, values, kept, renumbered.reshape(-1)[matrix_of.reshape(-1)])
+    longest = np.concatenate([PAUSE_EDGES_NS + _PAUSE_TOLERANCE_NS, [np.inf]])[keys % buckets_count]
+    # Of one pair, buckets in which equally many cells need more time than there was make equal matrices.
+    penalised = _count_above(cells, needed, pair_of.reshape(-1), longest)
+    kinds = pair_of.reshape(-1) * (int(penalised.max()) + 1) + penalised
+    _, first, kind_of = np.unique(kinds, return_index=True, return_inverse=True)
+    return _expand(
+        cells,
+        _cell_values(cells, meanings, chain),
+        needed,
+        pair_of.reshape(-1)[first],
+        longest[first],
+        kind_of.reshape(-1)[key_of.reshape(-1)],
+    )
+
+
+def _count_above(cells: _Cells, needed: FloatArray, pair_of: IntArray, longest: FloatArray) -> IntArray:
+    """For each (pair, longest possible pause): cells of the pair that need more."""
+    is_needing = needed > 0
+    # One number line: the pairs one behind the other, in each the needed pauses. They are below 1e9 ns.
+    span = 1e10
+    line = np.sort(cells.matrix[is_needing] * span + np.minimum(needed[is_needing], 1e9))
+    upto = np.searchsorted(line, pair_of * span + np.minimum(longest, 2e9), side="right")
+    end = np.searchsorted(line, (pair_of + 1) * span)
+    return np.asarray(end - upto, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -161,7 +186,7 @@ class _Cells:
         )
 
 
-def _cell_values(cells: _Cells, sets: StateSets, meanings: Sequence[Meaning], chain: LaunchChain) -> FloatArray:
+def _cell_values(cells: _Cells, meanings: Sequence[Meaning], chain: LaunchChain) -> FloatArray:
     outside = chain.graph.outside
     weights, stays, total_stay = _tables(meanings, outside)
     origin = np.where(cells.origin > outside, cells.origin - outside - 1, cells.origin)
@@ -193,14 +218,23 @@ def _needed_pauses(cells: _Cells, chain: LaunchChain) -> FloatArray:
     return np.where(is_move, needed, 0.0)
 
 
-def _keep(cells: _Cells, values: FloatArray, kept: IntArray, matrix_of: IntArray) -> MoveMatrices:
-    sizes = np.diff(cells.starts)[kept]
+def _expand(
+    cells: _Cells,
+    values: FloatArray,
+    needed: FloatArray,
+    pairs: IntArray,
+    longest: FloatArray,
+    matrix_of: IntArray,
+) -> MoveMatrices:
+    """One matrix for each of these (pair, longest possible pause)."""
+    sizes = np.diff(cells.starts)[pairs]
     starts = np.concatenate([[0], np.cumsum(sizes)])
-    source = np.arange(starts[-1]) + np.repeat(cells.starts[:-1][kept] - starts[:-1], sizes)
+    source = np.arange(starts[-1]) + np.repeat(cells.starts[:-1][pairs] - starts[:-1], sizes)
+    is_too_short = needed[source] > np.repeat(longest, sizes)
     return MoveMatrices(
         matrix_of=matrix_of,
-        rows=cells.rows[kept],
-        columns=cells.columns[kept],
+        rows=cells.rows[pairs],
+        columns=cells.columns[pairs],
         starts=starts,
-        values=values[source],
+        values=np.where(is_too_short, _NO_PAUSE, 1.0) * values[source],
     )
