@@ -1,0 +1,199 @@
+"""A sequence of kernels -> its period: where a step begins again and again, found without any mark of a step.
+
+A step of one program launches the same kernels every time. So a kernel that occurs once per step cuts the sequence
+into segments with equal multisets of kernels, while one that occurs in every layer, or once per microstep, leaves some
+segments longer than the others. The multiset of a segment is a difference of a running sum of random 64-bit numbers,
+one per kind of kernel: all segments of all candidates are compared in one pass.
+
+Fails where steps differ by more than a few rows (dynamic shapes), where a trace holds fewer than two whole steps, and
+where nothing but the repeated part is in the trace. Nothing here knows times of steps, devices or names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from rocktools.timeline.grouping import IntArray, group_rows
+
+SMALLEST_STEP_COUNT = 4
+"""Rows of the shortest step: fewer are a loop of one kernel, not a training step."""
+
+SPARE_COUNT = 4
+"""Rows by which a segment may be longer or shorter than the others and still be a step: a copy of the loss, a log."""
+
+PURITY_RATIO = 0.8
+"""Least share of rows between the first and the last equal segment that are in segments of about that length."""
+
+EXPLAINED_RATIO = 0.75
+"""Least share of all rows whose kind of kernel occurs in the repeated segment."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Period:
+    """What repeats.
+
+    Attributes:
+        anchor: the kind of kernel that each step is taken to begin with.
+        starts: positions of the anchor, one per step, ascending.
+        rows_count: rows of a step.
+        equal_count: steps that are equal to each other as multisets, the last one included where it is whole.
+        is_last_whole: whether the rows behind the last anchor hold a whole step.
+        last_end: position behind the last row of the last step.
+        explained_ratio: share of all rows whose kind occurs in a step.
+    """
+
+    anchor: int
+    starts: IntArray
+    rows_count: int
+    equal_count: int
+    is_last_whole: bool
+    last_end: int
+    explained_ratio: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Segments:
+    """Stretches from one occurrence of a kind to the next of the same kind, ordered by kind, then place."""
+
+    kind: IntArray
+    start: IntArray
+    length: IntArray
+    multiset: IntArray
+
+
+def find_period(kinds: IntArray, gap_before: IntArray, preferred: int | None = None) -> Period | None:
+    """The period of a sequence, or None where it has none.
+
+    Args:
+        kinds: kind of each row in the order of start, numbered from 0.
+        gap_before: idle time before each row; of the kernels that occur once per step, a step begins with the one that
+            waits longest, and where none waits, with the first.
+        preferred: kind to begin with where it occurs once per step: that of another device.
+    """
+    if kinds.size < 2 * SMALLEST_STEP_COUNT:
+        return None
+    running = running_multiset(kinds)
+    segments = _segments(kinds, running)
+    repeated = _repeated(segments, kinds, running)
+    if repeated is None:
+        return None
+    multiset, rows_count = repeated
+    anchors = np.unique(segments.kind[(segments.multiset == multiset) & (segments.length == rows_count)])
+    is_usable = preferred is not None and bool(np.isin(preferred, anchors))
+    anchor = preferred if preferred is not None and is_usable else _begin(anchors, kinds, gap_before)
+    period = _period_of(kinds, anchor, running, multiset, rows_count)
+    return period if period.explained_ratio >= EXPLAINED_RATIO else None
+
+
+def _period_of(kinds: IntArray, anchor: int, running: IntArray, multiset: int, rows_count: int) -> Period:
+    """The steps that begin with `anchor`, given what a whole one holds."""
+    starts = np.flatnonzero(kinds == anchor).astype(np.int64)
+    last = int(starts[-1])
+    bounds = np.append(starts, min(last + rows_count, kinds.size))
+    # Of arrays, not of scalars: the sums wrap around, which numpy only allows without a word in arrays.
+    is_equal = (np.diff(bounds) == rows_count) & (running[bounds[1:]] - running[bounds[:-1]] == multiset)
+    first = int(starts[np.argmax(is_equal)])
+    in_step = kinds[first : first + rows_count]
+    # Steps before the first equal one are warm-up, with autotuning kernels in any number.
+    other = np.concatenate([kinds[: starts[0]], kinds[first:]])
+    is_last_whole = bool(is_equal[-1])
+    return Period(
+        anchor=anchor,
+        starts=starts,
+        rows_count=rows_count,
+        equal_count=int(is_equal.sum()),
+        is_last_whole=is_last_whole,
+        last_end=last + rows_count if is_last_whole else int(kinds.size),
+        explained_ratio=float(np.isin(other, in_step).mean()),
+    )
+
+
+def running_multiset(kinds: IntArray) -> IntArray:
+    """Sums of random numbers, one per kind: equal differences are equal multisets (but for one in 2**64 or so)."""
+    weights = _mixed(np.arange(int(kinds.max(initial=0)) + 1, dtype=np.uint64))
+    sums: IntArray = np.concatenate([np.zeros(1, np.uint64), np.cumsum(weights[kinds], dtype=np.uint64)]).view(np.int64)
+    return sums
+
+
+def _mixed(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """splitmix64 (Steele, Lea, Flood 2014): a fixed permutation of 64-bit numbers that looks random."""
+    mixed: npt.NDArray[np.uint64] = (numbers + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed ^= mixed >> np.uint64(31)
+    return mixed
+
+
+def _segments(kinds: IntArray, running: IntArray) -> _Segments:
+    places = np.argsort(kinds, kind="stable")
+    follows = kinds[places[1:]] == kinds[places[:-1]]
+    start, end = places[:-1][follows], places[1:][follows]
+    return _Segments(kind=kinds[start], start=start, length=end - start, multiset=running[end] - running[start])
+
+
+def _repeated(segments: _Segments, kinds: IntArray, running: IntArray) -> tuple[int, int] | None:
+    """Multiset and length of the segment that explains the sequence best."""
+    long_enough = np.flatnonzero(segments.length >= SMALLEST_STEP_COUNT)
+    if long_enough.size == 0:
+        return None
+    of_kind, multiset = segments.kind[long_enough], segments.multiset[long_enough]
+    groups = group_rows([of_kind, np.unique(multiset, return_inverse=True)[1].astype(np.int64)])
+    counts = np.bincount(groups.of, minlength=len(groups))
+    examples = long_enough[groups.example]
+    lengths = segments.length[examples]
+    last = np.full(int(kinds.max()) + 1, -1, dtype=np.int64)
+    last[kinds] = np.arange(kinds.size)
+    tails = last[segments.kind[examples]]
+    fits = tails + lengths <= kinds.size
+    is_tail = fits & (running[np.minimum(tails + lengths, kinds.size)] - running[tails] == segments.multiset[examples])
+    counts = counts + is_tail
+    best: tuple[float, int, int, int] | None = None
+    for place in _worth_a_look(counts * lengths, segments.multiset[examples], counts >= 2):
+        purity = _purity(segments, int(examples[place]), bool(is_tail[place]))
+        score = (round(purity, 2), int(counts[place] * lengths[place]))
+        if purity >= PURITY_RATIO and (best is None or score > best[:2]):
+            best = (*score, int(segments.multiset[examples[place]]), int(lengths[place]))
+    return None if best is None else best[2:]
+
+
+def _worth_a_look(covered: IntArray, multiset: IntArray, is_eligible: npt.NDArray[np.bool_]) -> list[int]:
+    """Those that cover most, one per multiset (a step is one, wherever it begins), and no more than so many."""
+    order = np.argsort(-covered, kind="stable")
+    order = order[is_eligible[order]]
+    first = np.sort(np.unique(multiset[order], return_index=True)[1])[:64]
+    places: list[int] = order[first].tolist()
+    return places
+
+
+def _purity(segments: _Segments, example: int, is_tail: bool) -> float:
+    """Share of the rows from the first equal segment to the last whose segment is about as long as the equal ones."""
+    begin, end = np.searchsorted(segments.kind, [segments.kind[example], segments.kind[example] + 1])
+    lengths = segments.length[begin:end]
+    equal = np.flatnonzero(segments.multiset[begin:end] == segments.multiset[example])
+    reach = slice(int(equal[0]), len(lengths) if is_tail else int(equal[-1]) + 1)
+    near = np.abs(lengths[reach] - segments.length[example]) <= SPARE_COUNT
+    tail = int(segments.length[example]) if is_tail else 0
+    return float((lengths[reach][near].sum() + tail) / (lengths[reach].sum() + tail))
+
+
+def _begin(anchors: IntArray, kinds: IntArray, gap_before: IntArray) -> int:
+    """The anchor that waits longest (median), or the first in the sequence where none waits."""
+    first = {int(anchor): int(np.argmax(kinds == anchor)) for anchor in _sample(anchors, gap_before, kinds)}
+    waits = {}
+    for anchor, place in first.items():
+        places = np.flatnonzero(kinds == anchor)
+        waits[anchor] = float(np.median(gap_before[places[1:] if place == 0 else places]))
+    return min(first, key=lambda anchor: (-waits[anchor], first[anchor]))
+
+
+def _sample(anchors: IntArray, gap_before: IntArray, kinds: IntArray) -> IntArray:
+    """The anchors worth a look: those that wait longest in all, and the first of all; a step may have thousands."""
+    is_anchor = np.zeros(int(kinds.max()) + 1, dtype=np.bool_)
+    is_anchor[anchors] = True
+    total = np.zeros(is_anchor.size, dtype=np.int64)
+    np.add.at(total, kinds, gap_before)
+    longest = anchors[np.argsort(-total[anchors], kind="stable")[:32]]
+    return np.unique(np.append(longest, kinds[np.argmax(is_anchor[kinds])]))
