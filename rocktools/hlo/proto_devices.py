@@ -54,14 +54,17 @@ def sharding_text(sharding: Any) -> str:
 def _mesh_groups(groups: Any) -> str:
     axes = groups.mesh.axes
     named = ",".join(f"'{axis.name}'={axis.size}" for axis in axes)
-    ids = f", device_ids=({_joined(groups.mesh.device_ids)})" if groups.mesh.device_ids else ""
+    ids = _joined(groups.mesh.device_ids)
+    if not ids and len(groups.mesh.order.reshape_dims) > 1:
+        ids = f"[{_joined(groups.mesh.order.reshape_dims)}]T({_joined(groups.mesh.order.transpose_perm)})"
+    devices = f", device_ids=({ids})" if ids else ""
     used = []
     for reference in groups.axes:
         index = reference.mesh_axis_index
         name = f"'{axes[index].name}'" if 0 <= index < len(axes) else str(index)
         sub = reference.sub_axis_info
         used.append(f"{name}:({sub.pre_size}){sub.size}" if reference.HasField("sub_axis_info") else name)
-    return f"mesh[{named}]{ids} {{{','.join(used)}}}"
+    return f"mesh[{named}]{devices} {{{','.join(used)}}}"
 
 
 def _iota(sizes: Sequence[int], reshape: Sequence[int], permutation: Sequence[int]) -> str:

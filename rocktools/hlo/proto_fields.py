@@ -123,7 +123,12 @@ _DEVICES = {
         Field("iota_replica_group_list", 2, "IotaGroups"),
     ],
     "MeshAxis": [*_strings(("name", 1)), *_int64s(("size", 2))],
-    "Mesh": [Field("axes", 1, "MeshAxis", is_repeated=True), *_int64_lists(("device_ids", 2))],
+    "MeshOrder": _int64_lists(("reshape_dims", 1), ("transpose_perm", 2)),
+    "Mesh": [
+        Field("axes", 1, "MeshAxis", is_repeated=True),
+        *_int64_lists(("device_ids", 2)),
+        Field("order", 3, "MeshOrder"),
+    ],
     "SubAxis": _int64s(("pre_size", 1), ("size", 2)),
     "AxisReference": [*_int64s(("mesh_axis_index", 1)), Field("sub_axis_info", 2, "SubAxis")],
     "MeshGroups": [Field("mesh", 1, "Mesh"), Field("axes", 2, "AxisReference", is_repeated=True)],

@@ -12,7 +12,7 @@ from rocktools.hlo.module import NO_METADATA, Computation, HloModule, Instructio
 from rocktools.hlo.proto_attributes import attributes_of, frontend_attributes_text
 from rocktools.hlo.proto_devices import braced
 from rocktools.hlo.proto_fields import hlo_messages
-from rocktools.hlo.proto_shapes import literal_text, shape_of
+from rocktools.hlo.proto_shapes import ProtoContradiction, literal_text, shape_of
 from rocktools.hlo.shapes import Shape
 from rocktools.hlo.stack_frames import FrameTables, locate
 
@@ -35,12 +35,8 @@ def parse_hlo_proto(data: bytes, source: str) -> HloModule:
     module = _decode(data, source)
     try:
         return _Reading(module=module, source=source).read()
-    except _Contradiction as contradiction:
+    except ProtoContradiction as contradiction:
         raise _damaged(str(contradiction), source) from None
-
-
-class _Contradiction(ValueError):
-    """A proto that names what it does not hold."""
 
 
 def _damaged(reason: str, source: str) -> DamagedFile:
@@ -93,7 +89,7 @@ class _Reading:
                 computation, sequences.get(computation.id), is_entry=computation.name == entry_name
             )
         if entry_name not in computations:
-            raise _Contradiction(f"its entry computation {entry_name!r} is missing")
+            raise ProtoContradiction(f"its entry computation {entry_name!r} is missing")
         return HloModule(
             name=module.name,
             program_id=str(module.id % 2**64),  # unsigned, as everything that prints one has it
@@ -111,7 +107,7 @@ class _Reading:
         names.update({number & _LOWER_HALF: name for number, name in names.items()})
         ordered = computation.instructions if sequence is None else [by_id.get(number) for number in sequence]
         if None in ordered or len(ordered) != len(computation.instructions):
-            raise _Contradiction(f"the schedule of {computation.name!r} is not one of its instructions")
+            raise ProtoContradiction(f"the schedule of {computation.name!r} is not one of its instructions")
         root_name = _name_of(computation.root_id, names, f"the root of {computation.name!r}")
         instructions = tuple(
             self._instruction(each, names, computation.name, position, is_root=each.name == root_name)
@@ -174,7 +170,7 @@ def _name_of(number: int, names: Mapping[int, str], what: str) -> str:
     if name is None:
         name = names.get(number & _LOWER_HALF)
     if name is None:
-        raise _Contradiction(f"{what} is missing (id {number})")
+        raise ProtoContradiction(f"{what} is missing (id {number})")
     return name
 
 

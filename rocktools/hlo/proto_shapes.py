@@ -6,7 +6,7 @@ import math
 import struct
 from typing import Any
 
-from rocktools.hlo.shapes import Shape
+from rocktools.hlo.shapes import Shape, is_layout
 
 # Numbers of xla.PrimitiveType (xla_data.proto).
 _DTYPES = {
@@ -23,15 +23,26 @@ _LEFT_OUT = "{...}"
 _COMBINED_DIMENSION = -(2**63)
 
 
+class ProtoContradiction(ValueError):
+    """A proto that does not fit itself; the message says what."""
+
+
 def shape_of(proto: Any) -> Shape:
-    """The shape in a ShapeProto."""
+    """The shape in a ShapeProto.
+
+    Raises:
+        ProtoContradiction: sizes or layout are impossible.
+    """
     dtype = _DTYPES.get(proto.element_type, _UNKNOWN_DTYPE)
     if dtype in ("tuple", "buffer"):
         return Shape(dtype=dtype, elements=tuple(shape_of(element) for element in proto.tuple_shapes))
     dynamic = tuple(index for index, is_dynamic in enumerate(proto.is_dynamic_dimension) if is_dynamic)
     # Text writes no braces where there is nothing between them (scalars), so that None stands for both.
-    layout = _layout_text(proto.layout) or None if proto.HasField("layout") else None
-    return Shape(dtype=dtype, dimensions=tuple(proto.dimensions), layout=layout, dynamic=dynamic)
+    layout = _layout_text(proto.layout) if proto.HasField("layout") else ""
+    dimensions = tuple(proto.dimensions)
+    if min(dimensions, default=0) < 0 or not is_layout(layout, len(dimensions)):
+        raise ProtoContradiction(f"a shape has sizes {list(dimensions)} and layout {{{layout}}}")
+    return Shape(dtype=dtype, dimensions=dimensions, layout=layout or None, dynamic=dynamic)
 
 
 def _layout_text(layout: Any) -> str:
@@ -75,13 +86,11 @@ def literal_text(literal: Any) -> str:
 
 def _row_major(values: list[str], shape: Shape) -> list[str]:
     """The values in the order of indices; literals keep them in the order of their layout."""
-    strides = dict[int, int]()
+    strides: dict[int, int] = {}
     stride = 1
     for dimension in shape.minor_to_major:
         strides[dimension] = stride
         stride *= shape.dimensions[dimension]
-    if len(strides) != len(shape.dimensions):
-        return values
     ordered = []
     for position in range(len(values)):
         rest, offset = position, 0

@@ -31,7 +31,12 @@ DTYPE_BITS = {
     "token": 0,
     "opaque": 0,
 }
-_ARRAY_HEAD = re.compile(r"([a-z][a-z0-9]*)\[((?:\s*(?:<=)?(?:\d+|\?)\s*(?:,|(?=\])))*)\]")
+_WITHOUT_ELEMENTS = ("tuple", "token", "opaque")
+_PACKED_BITS = re.compile(r"E\((\d+)\)")
+_LAYOUT = re.compile(r"((?:\d+(?:,\d+)*)?)(?::.*)?", re.DOTALL)
+# Tuples within tuples; real ones are three deep. Without an end, a damaged file would overrun the stack.
+_DEEPEST = 50
+_ARRAY_HEAD = re.compile(r"([a-z][a-z0-9]*)\[((?:\s*(?:<=)?\d+\s*(?:,|(?=\])))*)\]")
 _ARRAY = re.compile(_ARRAY_HEAD.pattern + r"(?:\{[^{}]*\}|(?!\{))")
 
 
@@ -40,10 +45,10 @@ class Shape:
     """The shape of one HLO value.
 
     Attributes:
-        dtype: XLA's lower-case name, `tuple` for tuples, `token`, `opaque`.
+        dtype: XLA's lower-case name; `tuple`, `token`, `opaque`, and `buffer` for a value with an address of its own.
         dimensions: sizes, most major first as written; bounds where they are dynamic. () for scalars and tuples.
         layout: the text between the braces after the dimensions, `1,0` or `1,0:T(8,128)S(5)`; None where not written.
-        elements: of a tuple, in order.
+        elements: of a tuple, in order; of a buffer, the one value in it.
         dynamic: which dimensions are only bounded (`f32[<=8]`), by index.
     """
 
@@ -60,32 +65,42 @@ class Shape:
     @property
     def minor_to_major(self) -> tuple[int, ...]:
         """Dimension numbers, fastest-varying first; the default layout where none is written."""
-        if self.layout is None:
+        order = (self.layout or "").partition(":")[0]
+        if not order:
             return tuple(reversed(range(len(self.dimensions))))
-        order = self.layout.partition(":")[0]
-        return tuple(int(number) for number in order.split(",") if number)
+        return tuple(int(number) for number in order.split(","))
 
     @property
-    def elements_count(self) -> int:
-        """Elements of an array; of a tuple, those of its leaves added up."""
-        if self.is_tuple:
-            return sum(element.elements_count for element in self.elements)
-        return 0 if self.dtype in ("token", "opaque") else math.prod(self.dimensions)
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of the elements, packed and without padding; leaves of a tuple added up, its pointers not.
+    def element_bits(self) -> int:
+        """Bits that one element takes in memory: types below a byte take one unless the layout packs them (`E(4)`).
 
         Raises:
             KeyError: the element type is not in `DTYPE_BITS`.
         """
-        if self.is_tuple:
+        packed = _PACKED_BITS.search(self.layout or "")
+        return int(packed.group(1)) if packed else (DTYPE_BITS[self.dtype] + 7) // 8 * 8
+
+    @property
+    def elements_count(self) -> int:
+        """Elements of an array; of a tuple, those of its leaves added up."""
+        if self.elements:
+            return sum(element.elements_count for element in self.elements)
+        return 0 if self.dtype in _WITHOUT_ELEMENTS else math.prod(self.dimensions)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the elements, without padding; leaves of a tuple added up, its pointers not.
+
+        Raises:
+            KeyError: the element type is not in `DTYPE_BITS`.
+        """
+        if self.is_tuple or self.elements:
             return sum(element.size_bytes for element in self.elements)
-        return (self.elements_count * DTYPE_BITS[self.dtype] + 7) // 8
+        return (self.elements_count * self.element_bits + 7) // 8
 
     def leaves(self) -> Iterator[Shape]:
-        """The arrays (and tokens) in it, in order; itself where it is no tuple."""
-        if not self.is_tuple:
+        """The arrays (and tokens) in it, in order; itself where it is one."""
+        if not self.is_tuple and not self.elements:
             yield self
         for element in self.elements:
             yield from element.leaves()
@@ -96,8 +111,8 @@ class Shape:
         return Shape(dtype=self.dtype, dimensions=self.dimensions, elements=elements, dynamic=self.dynamic)
 
     def __str__(self) -> str:
-        if self.is_tuple:
-            return f"({', '.join(map(str, self.elements))})"
+        if self.is_tuple or self.elements:
+            return f"{'b' if self.dtype == 'buffer' else ''}({', '.join(map(str, self.elements))})"
         sizes = ",".join(f"<={size}" if i in self.dynamic else str(size) for i, size in enumerate(self.dimensions))
         layout = "" if self.layout is None or self.layout == "" else f"{{{self.layout}}}"
         return f"{self.dtype}[{sizes}]{layout}"
@@ -129,7 +144,16 @@ def read_shape(text: str, start: int) -> tuple[Shape, int]:
         UnreadableText: no shape begins there.
     """
     end = end_of_shape(text, start)
-    return _shape(text, start, end), end
+    return _shape(text[start:end], start, 0), end
+
+
+def is_layout(text: str, rank: int) -> bool:
+    """Whether what stands between the braces begins with an order of that many dimensions, or with none."""
+    found = _LAYOUT.fullmatch(text)
+    if found is None:
+        return False
+    order = found.group(1)
+    return not order or sorted(map(int, order.split(","))) == list(range(rank))
 
 
 def end_of_shape(text: str, start: int) -> int:
@@ -153,29 +177,37 @@ def end_of_shape(text: str, start: int) -> int:
     return head.end()
 
 
-def _shape(text: str, start: int, end: int) -> Shape:
-    if text[start] == "(":
-        return Shape(dtype="tuple", elements=_elements(text, start + 1, end - 1))
-    if text.startswith("b(", start):
-        return Shape(dtype="buffer", elements=_elements(text, start + 2, end - 1))
-    head = _ARRAY_HEAD.match(text, start)
+def _shape(text: str, offset: int, depth: int) -> Shape:
+    """The shape that is exactly `text`; `offset` is where it stands, for messages."""
+    if depth > _DEEPEST:
+        raise UnreadableText(f"tuples are nested more than {_DEEPEST} deep", offset)
+    if text.startswith("("):
+        return Shape(dtype="tuple", elements=_elements(text[1:-1], offset, depth))
+    if text.startswith("b("):
+        elements = _elements(text[2:-1], offset, depth)
+        if len(elements) != 1:
+            raise UnreadableText("a buffer holds one value", offset)
+        return Shape(dtype="buffer", elements=elements)
+    head = _ARRAY_HEAD.match(text)
     assert head is not None
-    sizes = head.group(2).split(",") if head.group(2) else []
-    layout = text[head.end() + 1 : end - 1] if head.end() < end else None
-    # `?` is a dimension without a bound; XLA:GPU and XLA:CPU compile no program that has one.
-    dimensions = tuple(0 if "?" in size else int(size.strip().lstrip("<=")) for size in sizes)
-    dynamic = tuple(index for index, size in enumerate(sizes) if "<" in size or "?" in size)
-    return Shape(dtype=head.group(1), dimensions=dimensions, layout=layout, dynamic=dynamic)
+    sizes = [size.strip() for size in head.group(2).split(",") if size.strip()]
+    # `?`, a dimension without a bound, is refused: XLA compiles no program for a GPU that has one.
+    dimensions = tuple(int(size.removeprefix("<=")) for size in sizes)
+    layout = text[head.end() + 1 : -1] if head.end() < len(text) else ""
+    if not is_layout(layout, len(dimensions)):
+        raise UnreadableText(f"the layout {{{layout}}} does not order {len(dimensions)} dimensions", offset)
+    dynamic = tuple(index for index, size in enumerate(sizes) if size.startswith("<"))
+    return Shape(dtype=head.group(1), dimensions=dimensions, layout=layout or None, dynamic=dynamic)
 
 
-def _elements(text: str, start: int, end: int) -> tuple[Shape, ...]:
+def _elements(text: str, offset: int, depth: int) -> tuple[Shape, ...]:
     found = []
-    for part in split_list(text[start:end]):
+    for part in split_list(text):
         try:
-            element, stop = read_shape(part, 0)
+            end = end_of_shape(part, 0)
         except UnreadableText as unreadable:
-            raise UnreadableText(unreadable.reason, start) from None
-        if stop != len(part):
-            raise UnreadableText(f"{part!r} is not one shape", start)
-        found.append(element)
+            raise UnreadableText(unreadable.reason, offset) from None
+        if end != len(part):
+            raise UnreadableText(f"{part!r} is not one shape", offset)
+        found.append(_shape(part, offset, depth + 1))
     return tuple(found)
