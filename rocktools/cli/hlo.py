@@ -18,11 +18,15 @@ from rocktools.cli.output import (
     exit_code_of,
 )
 from rocktools.errors import UsageError, nearest_names
+from rocktools.units import count_noun
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from rocktools.hlo.program import CompiledProgram
+    from rocktools.frames import FrameSpec
+    from rocktools.render.table import Table
+    from rocktools.workspace.programs import FoundProgram
+
 
 _SCHEMA = "rocktools.hlo/1"
 _SHOWN = (
@@ -74,25 +78,24 @@ def info(path: str, program_name: str | None, output: TableOutput) -> int:
     from rocktools.frames import PROGRAMS
     from rocktools.workspace.programs import find_programs, list_programs
 
-    programs = find_programs(path)
-    if len(programs) > 1 and program_name is None:
-        frame = list_programs(programs)
-        findings = [finding for program in programs for finding in program.program.module.findings]
-        shown = [name for name in frame.columns if name != "path"]
-        frame = frame[shown] if output.table_format is TableFormat.TABLE else frame
-        title = f"programs: {len(frame)} in {path}; --program NAME looks into one"
-        emit_table(_table(frame, PROGRAMS, title), output, findings=findings)
-        emit_findings(findings)
-        return exit_code_of(findings)
-    program = _one_program(path, program_name)
-    tables = _program_tables(program)
-    if output.table_format in (TableFormat.CSV, TableFormat.PARQUET):
-        emit_table(tables[1], output, findings=program.module.findings)
+    found = find_programs(path)
+    if program_name is None and len(found.programs) > 1:
+        findings = [*found.findings, *(each for one in found.programs for each in one.program.module.findings)]
+        frame = list_programs(found.programs, run=path).drop(columns="run")
+        shown = frame.drop(columns="path") if output.table_format is TableFormat.TABLE else frame
+        title = f"{count_noun(len(frame), 'program')} in {path}; --program NAME looks into one"
+        emit_table(_table(shown, PROGRAMS, title), output, findings=findings)
     else:
-        head = {"findings": [finding.as_dict() for finding in program.module.findings]}
-        emit_tables(tables, output, schema=_SCHEMA, head=head)
-    emit_findings(program.module.findings)
-    return exit_code_of(program.module.findings)
+        chosen = _one_program(path, program_name)
+        findings = [*found.findings, *chosen.program.module.findings]
+        tables = _program_tables(chosen)
+        if output.table_format in (TableFormat.CSV, TableFormat.PARQUET):
+            emit_table(tables[1], output, findings=findings)
+        else:
+            head = {"findings": [finding.as_dict() for finding in findings]}
+            emit_tables(tables, output, schema=_SCHEMA, head=head)
+    emit_findings(findings)
+    return exit_code_of(findings)
 
 
 @command.command("list")
@@ -130,7 +133,7 @@ def list_instructions(
     from rocktools.hlo.instructions import build_instructions
     from rocktools.hlo.program_summary import is_launched, launched_computations
 
-    module = _one_program(path, program_name).module
+    module = _one_program(path, program_name).program.module
     if computation is not None and computation not in module.computations:
         raise _unknown("computation", computation, module.computations)
     frame = build_instructions(module)
@@ -162,14 +165,14 @@ def list_instructions(
 @_program_option
 def show(path: str, name: str, program_name: str | None) -> int:
     """One instruction or computation: its text, where it comes from, what it costs, who uses it, what it calls."""
+    from rocktools.hlo.description import render_description
     from rocktools.hlo.printing import render_computation
-    from rocktools.workspace.programs import describe_instruction
 
-    program = _one_program(path, program_name)
+    program = _one_program(path, program_name).program
     module = program.module
     wanted = name.removeprefix("%")
     if wanted in module.instructions:
-        click.echo(describe_instruction(program, module.instructions[wanted]))
+        click.echo(render_description(program, module.instructions[wanted]))
     elif wanted in module.computations:
         click.echo(render_computation(module.computations[wanted]))
     else:
@@ -192,7 +195,7 @@ def grep(path: str, pattern: str, program_name: str | None, ignore_case: bool, i
     from rocktools.errors import EXIT_FAILURE
     from rocktools.hlo.printing import render_instruction
 
-    module = _one_program(path, program_name).module
+    module = _one_program(path, program_name).program.module
     regex = _regex(f"(?i:{pattern})" if ignore_case else pattern)
     matches = 0
     for instruction in module.instructions.values():
@@ -213,18 +216,18 @@ def grep(path: str, pattern: str, program_name: str | None, ignore_case: bool, i
 @_program_option
 def callers(path: str, name: str, program_name: str | None) -> int:
     """The way from an instruction or computation up to the entry: fusions, loops with their trip counts, calls."""
-    from rocktools.workspace.programs import describe_callers
+    from rocktools.hlo.description import render_callers
 
-    module = _one_program(path, program_name).module
+    module = _one_program(path, program_name).program.module
     wanted = name.removeprefix("%")
     if wanted not in module.instructions and wanted not in module.computations:
         raise _unknown("instruction or computation", wanted, [*module.instructions, *module.computations])
-    click.echo(describe_callers(module, wanted))
+    click.echo(render_callers(module, wanted))
     emit_findings(module.findings)
     return exit_code_of(module.findings)
 
 
-def _one_program(path: str, name: str | None) -> CompiledProgram:
+def _one_program(path: str, name: str | None) -> FoundProgram:
     """The program that is meant.
 
     Raises:
@@ -232,31 +235,29 @@ def _one_program(path: str, name: str | None) -> CompiledProgram:
     """
     from rocktools.workspace.programs import choose_program, find_programs
 
-    return choose_program(find_programs(path), name, where=path).program
+    return choose_program(find_programs(path), name, where=path)
 
 
-def _program_tables(program: CompiledProgram) -> list[object]:
+def _program_tables(found: FoundProgram) -> list[Table]:
+    from rocktools.frames import PROGRAMS
     from rocktools.hlo.instructions import build_instructions
     from rocktools.hlo.program_summary import KINDS, LOOPS, summarize_kinds, summarize_loops
-    from rocktools.workspace.programs import describe_program
+    from rocktools.workspace.programs import list_programs
 
-    instructions = build_instructions(program.module)
-    kinds = summarize_kinds(program.module, instructions)
-    loops = summarize_loops(program.module, instructions)
-    spec, facts = describe_program(program)
+    module = found.program.module
+    instructions = build_instructions(module)
+    facts = list_programs([found], run="").drop(columns=["run", "path"])
     return [
-        _table(facts, spec, f"program {program.module.name}"),
-        _table(kinds, KINDS, "launched instructions, by kind; amounts are of one run of the program"),
-        _table(loops, LOOPS, "loops"),
+        _table(facts, PROGRAMS, f"program {module.name}"),
+        _table(summarize_kinds(module, instructions), KINDS, "launched instructions; amounts are of one run"),
+        _table(summarize_loops(module, instructions), LOOPS, "loops"),
     ]
 
 
-def _table(frame: pd.DataFrame, spec: object, title: str) -> object:
+def _table(frame: pd.DataFrame, spec: FrameSpec, title: str) -> Table:
     from rocktools.evidence import Evidence
-    from rocktools.frames import FrameSpec
     from rocktools.render.table import table_from_spec
 
-    assert isinstance(spec, FrameSpec)
     return table_from_spec(
         frame,
         spec,

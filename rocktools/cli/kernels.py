@@ -6,11 +6,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rocktools.cli.options import columns_option, match_option, paths_argument, table_options
+from rocktools.cli.options import (
+    columns_option,
+    hlo_option,
+    match_option,
+    optional_paths_argument,
+    split_hlo,
+    table_options,
+)
 from rocktools.cli.output import TableFormat, TableOutput, emit_findings, emit_table, exit_code_of
 
 if TYPE_CHECKING:
-    from rocktools.timeline.kernel_stats import KernelStats
+    from rocktools.timeline.kernel_stats import By, KernelStats
 
 # The table for people leaves these out where each row may hold several variants; --by shape and the other formats have
 # them.
@@ -26,6 +33,7 @@ _OF_ONE_VARIANT = {
 _OF_DEVICES = {"devices_count", "critical_device"}
 # What a narrow terminal may lose, the most important first. What the rows are split by comes before their times.
 _OPTIONAL = (
+    *("instruction", "scope", "phase", "custom_call_target", "confidence", "method"),
     "grid_workitems",
     "mean_ns",
     "workgroup_workitems",
@@ -41,23 +49,29 @@ _OPTIONAL = (
     "scratch_bytes",
     "agpr_count",
     "sgpr_count",
+    "program_id",
 )
 
 
 @click.command("kernels")
-@paths_argument
+@optional_paths_argument
 @click.option(
     "--by",
-    type=click.Choice(["kernel", "device", "stream", "shape"]),
-    default="kernel",
-    show_default=True,
-    help="Split the rows of a kernel by device, by device and stream, or by grid, workgroup, LDS and registers.",
+    type=click.Choice(["kernel", "device", "stream", "shape", "instruction"]),
+    help="Split the rows of a kernel by device, by device and stream, by grid, workgroup, LDS and registers, or by HLO "
+    "instruction (as --hlo does).  [default: kernel]",
 )
+@hlo_option
 @match_option("kernels whose clean name has")
 @columns_option
 @table_options(top_count=20)
 def command(
-    paths: tuple[str, ...], by: str, match: str | None, columns: tuple[str, ...] | None, output: TableOutput
+    paths: tuple[str, ...],
+    by: str | None,
+    hlo: str | None,
+    match: str | None,
+    columns: tuple[str, ...] | None,
+    output: TableOutput,
 ) -> int:
     """Which kernels took the time.
 
@@ -65,16 +79,27 @@ def command(
     dispatch, share of all kernel time, launch geometry and registers. Times of counter passes are left out: those runs
     are serialised. A table that is too wide for the terminal names the columns that it leaves out.
 
-    PATHS are rocpd databases (*_results.db), folders, patterns, .rpdb folders or run directories.
+    With --hlo, one row per kernel and the HLO instruction that launched it, with scope, phase and custom-call target;
+    method and confidence are those of the least sure dispatch of the row.
+
+    PATHS are rocpd databases (*_results.db), JAX profiles (*.xplane.pb), folders, patterns, .rpdb folders or run
+    directories.
     """
     from rocktools.render.table import table_from_spec
     from rocktools.timeline.kernel_stats import DISPATCH_COLUMNS, KERNEL_STATS, By, kernel_stats
+    from rocktools.workspace.links import link_dispatches_of
     from rocktools.workspace.workspace import Workspace
 
-    chosen = None if columns is None else KERNEL_STATS[By(by)].select(columns)
+    paths, programs = split_hlo(paths, hlo)
+    split = _split(by, programs)
+    chosen = None if columns is None else KERNEL_STATS[split].select(columns)
     with Workspace.open(paths) as workspace:
-        dispatches = workspace.require_dispatches(DISPATCH_COLUMNS)
-        stats = kernel_stats(dispatches, workspace.agents(), by=By(by), match=match)
+        if split is By.INSTRUCTION:
+            linked = link_dispatches_of(workspace, programs or ())
+            dispatches, raised = linked.dispatches, linked.findings
+        else:
+            dispatches, raised = workspace.require_dispatches(DISPATCH_COLUMNS), ()
+        stats = kernel_stats(dispatches, workspace.agents(), by=split, match=match)
         names = chosen or (_for_people(stats) if output.table_format is TableFormat.TABLE else stats.spec.names)
         table = table_from_spec(
             stats.frame[list(names)],
@@ -84,10 +109,26 @@ def command(
             is_simulated=workspace.is_simulated,
             optional_columns=() if chosen else _OPTIONAL,
         )
-        findings = [*workspace.findings, *stats.findings]
+        findings = [*workspace.findings, *raised, *stats.findings]
         emit_table(table, output, findings=findings)
     emit_findings(findings)
     return exit_code_of(findings)
+
+
+def _split(by: str | None, programs: tuple[str, ...] | None) -> By:
+    """What rows are split by.
+
+    Raises:
+        UsageError: --hlo, and another split than that by instruction.
+    """
+    from rocktools.errors import UsageError
+    from rocktools.timeline.kernel_stats import By
+
+    if programs is None:
+        return By(by or "kernel")
+    if by not in (None, "instruction"):
+        raise UsageError("two-splits", f"--hlo splits rows by instruction, and --by {by} by something else")
+    return By.INSTRUCTION
 
 
 def _for_people(stats: KernelStats) -> list[str]:

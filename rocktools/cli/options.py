@@ -58,6 +58,39 @@ def table_options(*, top_count: int | None = None) -> Callable[[_Function], _Fun
 paths_argument = click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=str)
 
 
+optional_paths_argument = click.argument("paths", metavar="PATH...", nargs=-1, type=str)
+"""For commands with an option that may take a value or not, and so may swallow the only path: see `split_hlo`."""
+
+_FIND_HLO = ""  # --hlo without a value
+hlo_option = click.option(
+    "--hlo",
+    "hlo",
+    metavar="[FILE]",
+    is_flag=False,
+    flag_value=_FIND_HLO,
+    type=str,
+    help="Link dispatches to the compiled program: FILE is what XLA dumped (HLO text or proto with the thunk sequence "
+    "beside it, or the folder), or a JAX profile. Without FILE: hlo/ of the run directory, HLO in the profile.",
+)
+
+
+def split_hlo(paths: tuple[str, ...], hlo: str | None) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
+    """The paths to read, and the compiled programs that were named: () to look for them, None without --hlo.
+
+    `kernels --hlo run` means that run, though the parser takes it for the value of the option.
+
+    Raises:
+        UsageError: no path at all.
+    """
+    if not paths and hlo:
+        paths, hlo = (hlo,), _FIND_HLO
+    if not paths:
+        raise UsageError(
+            "no-files", "no file, folder or pattern was named", hint="rocktools kernels PATH [--hlo [FILE]]"
+        )
+    return paths, None if hlo is None else (hlo,) if hlo else ()
+
+
 def _split_columns(_context: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
     return tuple(name.strip() for name in value.split(",")) if value else None
 

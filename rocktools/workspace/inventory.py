@@ -11,7 +11,9 @@ from rocktools.errors import InputError, UsageError
 from rocktools.findings import Finding, Severity
 from rocktools.frames import AGENTS, PROCESSES, Column, FrameSpec, require_frame
 from rocktools.sources.rocpd import contents, health
-from rocktools.workspace.loading import LoadedProcess
+from rocktools.timeline.profile_dispatches import EVENT_COLUMNS
+from rocktools.workspace.loading import LoadedProcess, unreadable
+from rocktools.workspace.profiles import LoadedProfile
 from rocktools.workspace.replays import ReplayedProcess
 from rocktools.workspace.workspace import Workspace
 
@@ -150,7 +152,13 @@ def take_inventory(workspace: Workspace) -> Inventory:
             taken.findings.append(_broken(process, error))
     for replayed in workspace.replayed:
         _take_replayed(replayed, taken)
-    if errors and len(errors) == len(workspace.loaded) + len(workspace.replayed):
+    for profile in workspace.profiles:
+        try:
+            _take_profile(profile, taken)
+        except InputError as error:
+            errors.append(error)
+            taken.findings.append(unreadable(profile.source, error))
+    if errors and len(errors) == len(workspace.sources()):
         raise errors[0]
     processes, agents = workspace.processes(), workspace.agents()
     found = [*workspace.findings, *taken.findings]
@@ -201,6 +209,37 @@ def _take_replayed(process: ReplayedProcess, taken: _Taken) -> None:
     taken.counters += [
         _Rows(run=run, process=label, subject=str(name), rows_count=int(count)) for name, count in stored.items()
     ]
+
+
+def _take_profile(profile: LoadedProfile, taken: _Taken) -> None:
+    """Add what a JAX profile has: kernels and other events of devices and hosts, steps, compiled programs.
+
+    Raises:
+        DamagedFile: bytes that are no events.
+    """
+    run, label = profile.source.run, profile.label
+
+    def add(subject: str, frame: pd.DataFrame | None, rows_count: int) -> None:
+        rows = _Rows(run=run, process=label, subject=subject, rows_count=rows_count)
+        if frame is not None and len(frame):
+            rows = replace(rows, first_ns=int(frame["start_ns"].min()), last_ns=int(frame["end_ns"].max()))
+        taken.contents.append(rows)
+
+    events, kernels = profile.events(EVENT_COLUMNS), profile.kernels().dispatches
+    others = events[events["kind"] != "kernel"]
+    add("kernel dispatches", kernels, len(kernels))
+    for kind, rows in others.groupby("kind", observed=True):
+        add(f"  {kind} events", rows, len(rows))
+    add("  with an HLO instruction", None, int(profile.devices()["annotated_count"].sum()))
+    host_events = profile.host_events(("start_ns", "end_ns", "hlo_op", "step_number"))
+    add("host events", host_events, len(host_events))
+    add("  with an HLO instruction", None, int(host_events["hlo_op"].notna().sum()))
+    steps = host_events[host_events["step_number"].notna()]
+    add("  steps", steps, len(steps))
+    add("compiled programs", None, len(profile.file.hlo_protos()))
+    if not profile.is_beside_trace:
+        counts = kernels["agent_id"].value_counts()
+        taken.dispatches.update({(run, label, int(agent)): int(count) for agent, count in counts.items()})
 
 
 def _broken(process: LoadedProcess, error: InputError) -> Finding:

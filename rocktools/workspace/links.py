@@ -12,10 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import union_categoricals
 
 from rocktools.correlate.annotations import link_annotated
 from rocktools.correlate.edges import find_edges
 from rocktools.correlate.link import link_dispatches
+from rocktools.correlate.schedule import align_programs
 from rocktools.errors import NothingToRead
 from rocktools.findings import Finding
 from rocktools.frames import DISPATCH_EDGES, EVENT_EDGES, require_frame
@@ -110,6 +112,40 @@ def link_runs(workspace: Workspace, hlo: Sequence[str | Path] = ()) -> list[Link
     return [_link_run(workspace, run, programs[run]) for run in runs]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LinkedDispatches:
+    """The dispatches of all runs, with their instructions.
+
+    Attributes:
+        dispatches: DISPATCHES, and beside them program_id, instruction, method, confidence and `FACTS`.
+        findings: what linking raised.
+    """
+
+    dispatches: pd.DataFrame
+    findings: tuple[Finding, ...]
+
+
+def link_dispatches_of(workspace: Workspace, hlo: Sequence[str | Path] = ()) -> LinkedDispatches:
+    """Every dispatch of the workspace with its instruction.
+
+    Args:
+        hlo: as in `link_runs`.
+
+    Raises:
+        InputError: what `hlo` names cannot be read.
+        NothingToRead: there is no dispatch, or no compiled program.
+    """
+    workspace.require_dispatches(("start_ns",))
+    runs = [run for run in link_runs(workspace, hlo) if len(run.dispatches)]
+    tables = [run.with_instructions() for run in runs]
+    for name in tables[0].columns:
+        if isinstance(tables[0][name].dtype, pd.CategoricalDtype) and len(tables) > 1:
+            united = union_categoricals([table[name] for table in tables])
+            tables = [table.assign(**{name: table[name].cat.set_categories(united.categories)}) for table in tables]
+    joined = pd.concat(tables, ignore_index=True) if len(tables) > 1 else tables[0]
+    return LinkedDispatches(dispatches=joined, findings=tuple(finding for run in runs for finding in run.findings))
+
+
 def _named_programs(hlo: Sequence[str | Path]) -> tuple[FoundProgram, ...]:
     found: list[FoundProgram] = []
     for path in hlo:
@@ -145,7 +181,9 @@ def _link_run(workspace: Workspace, run: str, programs: tuple[FoundProgram, ...]
     is_profiled = dispatches["process"].isin([profile.label for profile in profiles]).to_numpy()
     parts = []
     if not is_profiled.all():
-        traced = link_dispatches(dispatches[~is_profiled].reset_index(drop=True), [each.program for each in programs])
+        traced = link_dispatches(
+            dispatches[~is_profiled].reset_index(drop=True), [each.program for each in programs], align=align_programs
+        )
         parts.append(traced.edges)
         findings += traced.findings
     for profile in profiles:

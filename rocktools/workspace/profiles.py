@@ -81,6 +81,23 @@ class LoadedProfile:
         parts = device_event_parts(self.file, run=self.source.run, host=self.label, columns=columns)
         return assemble_frame(parts, DEVICE_EVENTS, columns)
 
+    def host_events(self, columns: Iterable[str] | None = None) -> pd.DataFrame:
+        """HOST_EVENTS of this profile alone.
+
+        Raises:
+            DamagedFile: bytes that are no events.
+        """
+        parts = host_event_parts(self.file, run=self.source.run, host=self.label, columns=columns)
+        return assemble_frame(parts, HOST_EVENTS, columns)
+
+    def devices(self) -> pd.DataFrame:
+        """PROFILED_DEVICES of this profile alone.
+
+        Raises:
+            DamagedFile: bytes that are no events.
+        """
+        return assemble_frame(profiled_device_parts(self.file, run=self.source.run, host=self.label), PROFILED_DEVICES)
+
     def kernels(self) -> ProfileDispatches:
         """Its kernels as dispatches; built once.
 
@@ -88,10 +105,7 @@ class LoadedProfile:
             DamagedFile: bytes that are no events.
         """
         if self._kernels is None:
-            devices = profiled_device_parts(self.file, run=self.source.run, host=self.label)
-            self._kernels = dispatches_of_profile(
-                self.events(EVENT_COLUMNS), assemble_frame(devices, PROFILED_DEVICES, None)
-            )
+            self._kernels = dispatches_of_profile(self.events(EVENT_COLUMNS), self.devices())
         return self._kernels
 
     def _process(self) -> Part:

@@ -30,7 +30,6 @@ from rocktools.workspace.paths import SourcePath, find_sources
 from rocktools.workspace.profiles import LoadedProfile
 from rocktools.workspace.run_directories import check_capture
 
-
 READ_FRAMES = (
     *("DISPATCHES", "COUNTED_DISPATCHES", "COUNTER_VALUES", "HOST_CALLS", "RANGES", "COPIES", "ALLOCATIONS", "SAMPLES"),
     *("AGENTS", "PROCESSES", "KERNEL_SYMBOLS", "DEVICE_EVENTS", "HOST_EVENTS", "PROFILED_DEVICES"),
