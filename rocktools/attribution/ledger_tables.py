@@ -34,7 +34,7 @@ LEDGER_ROWS = FrameSpec(
         Column("row", "category", "title of the line"),
         Column("components", "category", "components that it adds up", "it is not made of components"),
         Column("mean_ns", "float64", "summed durations per device and step", _NO_NUMBER),
-        Column("share_ratio", "float64", "of the table's total", _NO_NUMBER),
+        Column("share_ratio", "float64", "of the table's total; of all time in `cross_cutting`", _NO_NUMBER),
         Column("union_ns", "float64", "time covered per device and step, overlaps counted once", _NO_NUMBER),
         Column("lowest_ns", "float64", "`mean_ns` of the device with least", _NO_NUMBER),
         Column("highest_ns", "float64", "`mean_ns` of the device with most", _NO_NUMBER),
@@ -85,7 +85,8 @@ def build_tables(
         **{phase.value: _component_lines(phase, booked.buckets, component_map) for phase in _COMPONENT_TABLES},
         CROSS_TABLE: _cross_lines(booked.buckets),
     }
-    parts = [_table(name, lines[name], booked, occurrences) for name in _TABLES]
+    all_ns = int((booked.end_ns - booked.start_ns).sum())
+    parts = [_table(name, lines[name], booked, occurrences, all_ns) for name in _TABLES]
     texts = ("table", "row", "components", "critical_device", "state", "note")
     rows = [row for part in parts for row in part]
     columns: dict[str, object] = {}
@@ -210,7 +211,7 @@ def _cross_lines(buckets: Sequence[tuple[str, str, str]]) -> list[_Line]:
 
 
 def _table(
-    name: str, lines: Sequence[_Line], booked: BookedRows, occurrences: Sequence[Occurrence]
+    name: str, lines: Sequence[_Line], booked: BookedRows, occurrences: Sequence[Occurrence], all_ns: int
 ) -> list[Mapping[str, object]]:
     of_bucket = np.full(len(booked.buckets), -1, dtype=np.int64)
     for place, bucket in enumerate(booked.buckets):
@@ -221,7 +222,7 @@ def _table(
     group = of_bucket[booked.bucket] if len(booked.buckets) else booked.bucket
     lengths = measure_groups(booked, group, count)
     whole = measure_groups(booked, np.where(group >= 0, 0, -1), 1)
-    total_ns = int(whole.sum_ns.sum())
+    total_ns = all_ns if name == CROSS_TABLE else int(whole.sum_ns.sum())
     rows = [_row(name, i, line, booked, lengths, i, total_ns, occurrences) for i, line in enumerate(lines)]
     end = _Line(title=TOTAL, takes=lambda *_: True)
     return [*rows, _row(name, len(lines), end, booked, whole, 0, total_ns, ())]
