@@ -5,8 +5,8 @@ Rules, with what fools them:
 * A step at the edge of a trace is cut where it has fewer rows than every whole step in between. A trace that ends in
   the last kernels of a step of which the others vary that much passes.
 * A step is warm-up where its host compiled, autotuned or loaded an executable during it; or, among the first ones,
-  where it runs kernels in numbers that no later step comes near, or takes far longer than all later steps. That a
-  program is executed for the first time in a trace says nothing: a trace may begin anywhere.
+  where it runs kernels in numbers that none of two or more later steps comes near, or takes far longer than they. That
+  a program is executed for the first time in a trace says nothing: a trace may begin anywhere.
 * Durations are two classes only where a gap between them is far wider than either class, so that noise is one class.
 """
 
@@ -25,10 +25,10 @@ from rocktools.timeline.step_rows import windows_of_rows
 BoolArray = npt.NDArray[np.bool_]
 
 WARMUP_ROWS_RATIO = 1.2
-"""Times the rows of the median later step, for an early step to be warm-up by its autotuning kernels."""
+"""Times the rows of every later step, for an early step to be warm-up by its autotuning kernels."""
 
 WARMUP_TIME_RATIO = 2.0
-"""Times the duration of the longest later step, for an early step to be warm-up by its duration."""
+"""Times the duration of every later step, for an early step to be warm-up by its duration."""
 
 CLASSED_STEPS_COUNT = 6
 """Fewest steps that can be two classes."""
@@ -160,14 +160,12 @@ def _early_excess(steps: IntArray, counts: IntArray, durations: IntArray) -> set
     """The first steps, as long as each stands out from all later ones on the device where it does least."""
     found: set[int] = set()
     for step in np.unique(steps):
-        later = steps > step
-        if not bool(later.any()):
+        later, mine = steps > step, steps == step
+        # One later step is no measure of what is usual: it may as well be the one that is cut.
+        if np.unique(steps[later]).size < 2:
             break
-        mine = steps == step
-        typical, longest = float(np.median(counts[later])), int(durations[later].max())
-        many = bool((counts[mine] > WARMUP_ROWS_RATIO * max(typical, float(counts[later].max()))).all())
-        # One later step is no measure of what is usual.
-        slow = bool((durations[mine] > WARMUP_TIME_RATIO * longest).all()) and np.unique(steps[later]).size >= 2
+        many = bool((counts[mine] > WARMUP_ROWS_RATIO * counts[later].max()).all())
+        slow = bool((durations[mine] > WARMUP_TIME_RATIO * durations[later].max()).all())
         if not (many or slow):
             break
         found.add(int(step))
