@@ -78,7 +78,7 @@ def write_bulk_xspace(path: Path, shape: BulkShape) -> BulkTotals:
     with path.open("wb") as stream:
         for ordinal in range(shape.gpus_count):
             count = shape.dispatches_count // shape.gpus_count + (ordinal < shape.dispatches_count % shape.gpus_count)
-            dispatches = _Dispatches(count, np.random.default_rng([shape.seed, ordinal]), shape.instructions_count)
+            dispatches = _Dispatches(count, ordinal, shape)
             device_ps += int(dispatches.duration_ps.sum())
             host_ps += int(dispatches.call_ps.sum())
             line = [_line_head(2, "Stream #2"), *dispatches.device_events(texts)]
@@ -122,14 +122,15 @@ class _Texts:
 class _Dispatches:
     """The dispatches of one GPU and the calls that launched them."""
 
-    def __init__(self, count: int, rng: np.random.Generator, instructions_count: int) -> None:
-        self.instruction = np.arange(count) % instructions_count
+    def __init__(self, count: int, ordinal: int, shape: BulkShape) -> None:
+        rng = np.random.default_rng([shape.seed, ordinal])
+        self.instruction = np.arange(count) % shape.instructions_count
         # Microseconds mostly, with a long tail; whole nanoseconds, as ROCm records them.
         self.duration_ps = (rng.lognormal(9.5, 1.2, count).astype(np.int64) + 800) * _PS_PER_NS
         gap_ps = rng.integers(200, 3000, count) * _PS_PER_NS
         self.start_ps = np.cumsum(self.duration_ps + gap_ps) - self.duration_ps
         self.call_ps = rng.integers(2000, 20_000, count) * _PS_PER_NS
-        self.correlation_id = np.arange(1, count + 1) * 3
+        self.correlation_id = np.arange(count) * shape.gpus_count + ordinal + 1
 
     def device_events(self, texts: _Texts) -> Iterator[bytes]:
         """Bytes of the events of the stream."""

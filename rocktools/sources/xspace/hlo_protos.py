@@ -32,6 +32,15 @@ def read_hlo_protos(planes: tuple[Plane, ...]) -> dict[str, bytes]:
     return protos
 
 
+def has_hlo_protos(planes: tuple[Plane, ...]) -> bool:
+    """Whether there is at least one.
+
+    Raises:
+        DamagedFile: the plane that holds them is damaged.
+    """
+    return any(plane.name == METADATA_PLANE and plane.facts.metadata_bytes.get(_PROTO_STAT) for plane in planes)
+
+
 def program_id_text(value: int) -> str:
     """A program id in decimal: unsigned, as some profilers store it signed."""
     return str(value % 2**64)
