@@ -1,0 +1,168 @@
+"""The runs of a workspace -> every kernel and copy in its bucket, and the steps they belong to.
+
+Where a run has no compiled program, its kernels stay unattributed, and what can be told by their names alone is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+
+from rocktools.attribution.attribute import attribute_dispatches
+from rocktools.attribution.classify import Bucket, classify_instructions
+from rocktools.attribution.components import ComponentMap
+from rocktools.errors import NothingToRead
+from rocktools.findings import Finding, Severity
+from rocktools.frames import ATTRIBUTED, DISPATCH_EDGES, INSTRUCTIONS, FrameSpec
+from rocktools.hlo.instructions import build_instructions
+from rocktools.sources.rocpd.parts import assemble_frame
+from rocktools.timeline.launches import LAUNCHES, launches_of_calls, launches_of_profile
+from rocktools.timeline.step_rows import StepSources, step_rows
+from rocktools.timeline.steps import StepFindings, StepOptions, find_steps
+from rocktools.workspace.frame_parts import part_of_frame
+from rocktools.workspace.links import LinkedRun, link_runs
+from rocktools.workspace.programs import FoundProgram
+from rocktools.workspace.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttributionOptions:
+    """What the user may choose.
+
+    Attributes:
+        hlo: files or folders with the compiled programs; () looks for them in the runs.
+        component_map: how scopes become components.
+        steps: how steps are found.
+    """
+
+    component_map: ComponentMap
+    hlo: tuple[str | Path, ...] = ()
+    steps: StepOptions = field(default_factory=StepOptions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AttributedRuns:
+    """Everything that ran on the devices, booked.
+
+    Attributes:
+        rows: ATTRIBUTED of all runs.
+        steps: of all runs.
+        launches: LAUNCHES; None where no host calls were recorded.
+        instructions: INSTRUCTIONS of the programs that have a dispatch.
+        classified: run -> program id -> instruction -> bucket.
+        programs: run -> the programs that were looked into.
+        findings: what linking, finding steps and booking raised.
+    """
+
+    rows: pd.DataFrame
+    steps: StepFindings
+    launches: pd.DataFrame | None
+    instructions: pd.DataFrame
+    classified: dict[str, dict[str, dict[str, Bucket]]]
+    programs: dict[str, tuple[FoundProgram, ...]]
+    findings: tuple[Finding, ...]
+
+
+def attribute_workspace(workspace: Workspace, options: AttributionOptions) -> AttributedRuns:
+    """Every kernel and copy of the workspace in one bucket, with its step.
+
+    Raises:
+        InputError: a program that was named cannot be read.
+        NothingToRead: there is no dispatch.
+    """
+    dispatches = workspace.require_dispatches()
+    findings: list[Finding] = []
+    try:
+        runs = link_runs(workspace, options.hlo)
+    except NothingToRead as error:
+        if options.hlo:
+            raise
+        runs = []
+        findings.append(_no_program(error))
+    findings += [finding for run in runs for finding in run.findings]
+    agents, launches = workspace.agents(), _launches(workspace)
+    edges = _together([run.edges for run in runs], DISPATCH_EDGES)
+    sources = StepSources(
+        rows=step_rows(dispatches, agents, edges),
+        launches=launches,
+        host_events=_none_if_empty(workspace.host_events()),
+        ranges=_none_if_empty(workspace.ranges()),
+    )
+    steps = find_steps(sources, options.steps)
+    classified, instructions = _classify(runs, edges, options.component_map)
+    rows = []
+    for label in sorted({str(name) for name in dispatches["run"].unique()}):
+        own = {name: _of_run(frame, label) for name, frame in _run_frames(workspace, dispatches, edges, steps).items()}
+        rows.append(
+            attribute_dispatches(
+                own["dispatches"],
+                own["edges"],
+                _of_run(agents, label),
+                classified.get(label, {}),
+                copies=own["copies"],
+                steps=own["steps"],
+                instructions=instructions.get(label),
+            )
+        )
+    return AttributedRuns(
+        rows=_together(rows, ATTRIBUTED),
+        steps=steps,
+        launches=launches,
+        instructions=_together(list(instructions.values()), INSTRUCTIONS),
+        classified=classified,
+        programs={run.run: run.programs for run in runs},
+        findings=(*findings, *steps.findings),
+    )
+
+
+def _run_frames(
+    workspace: Workspace, dispatches: pd.DataFrame, edges: pd.DataFrame, steps: StepFindings
+) -> dict[str, pd.DataFrame]:
+    return {"dispatches": dispatches, "edges": edges, "copies": workspace.copies(), "steps": steps.frame}
+
+
+def _classify(
+    runs: Sequence[LinkedRun], edges: pd.DataFrame, component_map: ComponentMap
+) -> tuple[dict[str, dict[str, dict[str, Bucket]]], dict[str, pd.DataFrame]]:
+    """Buckets and INSTRUCTIONS of the programs of each run that have a dispatch."""
+    classified: dict[str, dict[str, dict[str, Bucket]]] = {}
+    instructions: dict[str, pd.DataFrame] = {}
+    linked = set(zip(edges["run"].astype(str), edges["program_id"].astype(str), strict=True))
+    for run in runs:
+        used = [program for program in run.programs if (run.run, program.program_id) in linked]
+        modules = [program.program.module for program in used]
+        classified[run.run] = {module.label: classify_instructions(module, component_map) for module in modules}
+        instructions[run.run] = _together([build_instructions(module) for module in modules], INSTRUCTIONS)
+    return classified, instructions
+
+
+def _launches(workspace: Workspace) -> pd.DataFrame | None:
+    found = [launches_of_calls(workspace.host_calls()), launches_of_profile(workspace.host_events())]
+    return _none_if_empty(_together([frame for frame in found if len(frame)], LAUNCHES))
+
+
+def _none_if_empty(frame: pd.DataFrame) -> pd.DataFrame | None:
+    return frame if len(frame) else None
+
+
+def _of_run(frame: pd.DataFrame, label: str) -> pd.DataFrame:
+    return frame[frame["run"] == label].reset_index(drop=True)
+
+
+def _together(frames: Sequence[pd.DataFrame], spec: FrameSpec) -> pd.DataFrame:
+    if len(frames) == 1:
+        return frames[0]
+    return assemble_frame([part_of_frame(frame, spec) for frame in frames], spec)
+
+
+def _no_program(error: NothingToRead) -> Finding:
+    return Finding(
+        rule="no-program-to-attribute",
+        severity=Severity.WARNING,
+        where=error.where or "",
+        message=f"{error.what}; kernels have no phase and no component, communication is told by the names of kernels",
+        advice=error.hint or "",
+    )
