@@ -22,7 +22,7 @@ from rocktools.attribution.components import (
     match_scopes,
     names_a_call,
 )
-from rocktools.attribution.dataflow import Dataflow, build_dataflow
+from rocktools.hlo.dataflow import Dataflow, build_dataflow
 from rocktools.attribution.phases import (
     STACK_RULES,
     BookedPhase,

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 
 from rocktools.hlo.module import HloModule, Instruction
 
+Value = tuple[str, int | None]
+"""An instruction, and which element of its tuple; None for all of it."""
+
 _PASS_ON = frozenset({"bitcast", "opt-barrier", "domain", "add-dependency", "get-dimension-size"})
 _NOTHING = frozenset({"constant", "after-all", "partition-id", "replica-id"})
 _DONE = re.compile(r"-(done|update)\Z")
@@ -37,13 +40,13 @@ def build_dataflow(module: HloModule, instructions: Iterable[Instruction]) -> Da
         instructions: those that launch something.
     """
     wanted = list(instructions)
-    search = _Search(module=module, roots=_roots(module), answers={})
+    search = ValueSources.of(module)
     producers: dict[str, tuple[str, ...]] = {}
     consumers: dict[str, dict[str, None]] = {}
     for instruction in wanted:
         found: dict[str, None] = {}
         for operand in instruction.operands:
-            found.update(dict.fromkeys(search.sources_of(operand, None)))
+            found.update(dict.fromkeys(name for name, _ in search.sources_of(operand, None)))
         found.pop(instruction.name, None)
         producers[instruction.name] = tuple(found)
         for name in found:
@@ -57,26 +60,32 @@ def _roots(module: HloModule) -> dict[str, Instruction]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Search:
-    """Answers where values come from; a value is an instruction, or one element of the tuple that it makes.
+class ValueSources:
+    """Where values come from; a value is an instruction, or one element of the tuple that it makes.
 
     Attributes:
+        module: the program.
+        roots: computation -> its result.
         answers: found already.
     """
 
     module: HloModule
     roots: Mapping[str, Instruction]
-    answers: dict[tuple[str, int | None], tuple[str, ...]]
+    answers: dict[Value, tuple[Value, ...]]
 
-    def sources_of(self, name: str, index: int | None) -> tuple[str, ...]:
-        """The instructions that make the value, in the order met."""
+    @classmethod
+    def of(cls, module: HloModule) -> ValueSources:
+        return cls(module=module, roots=_roots(module), answers={})
+
+    def sources_of(self, name: str, index: int | None) -> tuple[Value, ...]:
+        """The values that are made by somebody and that this one is made of, in the order met."""
         start = (name, index)
         known = self.answers.get(start)
         if known is not None:
             return known
         seen = {start}
         waiting = [start]
-        found: dict[str, None] = {}
+        found: dict[Value, None] = {}
         while waiting:
             value = waiting.pop(0)
             answer = self.answers.get(value)
@@ -88,14 +97,14 @@ class _Search:
                 continue
             behind = self._behind(instruction, value[1])
             if behind is None:
-                found[instruction.name] = None
+                found[value] = None
             else:
                 waiting += [each for each in behind if each not in seen]
                 seen.update(behind)
         self.answers[start] = tuple(found)
         return self.answers[start]
 
-    def _behind(self, instruction: Instruction, index: int | None) -> list[tuple[str, int | None]] | None:
+    def _behind(self, instruction: Instruction, index: int | None) -> list[Value] | None:
         """The values that this one is made of; None where the instruction makes it itself."""
         operands, opcode = instruction.operands, instruction.opcode
         if opcode == "get-tuple-element":
@@ -112,9 +121,9 @@ class _Search:
             return self._into(instruction, index)
         return None
 
-    def _into(self, parameter: Instruction, index: int | None) -> list[tuple[str, int | None]] | None:
+    def _into(self, parameter: Instruction, index: int | None) -> list[Value] | None:
         """What callers hand over for a parameter; None for one of the program, or of a fused computation."""
-        values: list[tuple[str, int | None]] = []
+        values: list[Value] = []
         number = parameter.parameter_number or 0
         callers = self.module.callers.get(parameter.computation, ())
         for caller in callers:
