@@ -6,9 +6,13 @@ yet occurs in the labelled sequence. A stretch that has one label has it in ever
 does not matter; neither does where the sequences begin, how often they repeat themselves, or what is lost far away.
 Near a loss, the stretch on its other side decides. What has several labels stays ambiguous.
 
-Failure case: a loss can make surroundings that occur elsewhere, by chance. Of simulated losses of 5 %, all wrong labels
-had fewer than four symbols (themselves included) as in the labelled sequence on one of their sides; such labels are not
-firm, unless the symbol alone has one only.
+A labelled sequence has ends. A label whose rows all stand too near to one for a long stretch stays possible for what is
+like them as far as they go; otherwise the few rows far from the ends would speak for all.
+
+Failure cases. What stands nowhere in the labelled sequence is taken for what looks like it, so that has to hold all of
+a program at least once. And a loss can make surroundings that occur elsewhere, by chance. Of simulated losses of 5 %,
+wrong labels had fewer than four symbols (themselves included) as in the labelled sequence on one of their sides; such
+labels are not firm, unless the symbol alone has one only.
 
 Nothing here knows what symbols and labels are.
 """
@@ -184,21 +188,54 @@ def vote(known: SymbolRows, labels: IntArray, asked: SymbolRows, *, sure_reach: 
         group_of=np.full(count, -1, dtype=np.int64),
     )
     is_asked: BoolArray = np.ones(count, dtype=np.bool_)
+    cut = [np.full(count, ABSENT, dtype=np.int64) for _ in range(3)]
+    shorter: tuple[tuple[Surroundings, ...], tuple[Surroundings, ...]] | None = None
     for level, (of_known, of_asked) in enumerate(zip(surroundings(known), surroundings(asked), strict=False)):
         is_useful = np.isin(known.symbols, np.unique(asked.symbols[is_asked]))
         is_found = np.zeros(count, dtype=np.bool_)
         # Both sides last: of one length, they are the most particular. A row alone has no sides.
         for side in (0, 1, 2) if level else (2,):
+            if shorter is not None:
+                rows, cut_labels = _find_cut(
+                    shorter[0][side], of_known[side], labels, is_useful, shorter[1][side], is_asked
+                )
+                cut[side][rows] = _join_labels(cut[side][rows], cut_labels)
             table = _tabulate(of_known[side], labels, is_useful)
             rows, groups = _look_up(table, of_asked[side], is_asked)
             is_found[rows] = True
             if side == 2:
                 found.reach[rows] = 2**level
-            _take(found, table, rows, groups, 2**level)
+            _take(found, table, rows, groups, cut[side], 2**level)
         is_asked = is_found if 2 ** (level + 1) <= sure_reach else is_found & (found.labels == DISAGREE)
         if not bool(is_asked.any()):
             break
+        shorter = of_known, of_asked
     return found
+
+
+def _find_cut(
+    shorter: Surroundings,
+    longer: Surroundings,
+    labels: IntArray,
+    is_useful: BoolArray,
+    shorter_asked: Surroundings,
+    is_asked: BoolArray,
+) -> tuple[IntArray, IntArray]:
+    """Rows that are surrounded as labelled rows at the end of their sequence, as far as that goes, and their labels.
+
+    Only labels count that no row has which is far enough from the ends: of those it is known what is around them.
+    """
+    is_seen = np.zeros(int(labels.max(initial=0)) + 1, dtype=np.bool_)
+    is_seen[labels[longer.is_valid]] = True
+    table = _tabulate(shorter, labels, ~longer.is_valid & is_useful & ~is_seen[labels])
+    rows, groups = _look_up(table, shorter_asked, is_asked)
+    return rows, table.labels[groups]
+
+
+def _join_labels(first: IntArray, second: IntArray) -> IntArray:
+    """The label of both; `DISAGREE` where they have different ones."""
+    is_one = (first == second) | (first == ABSENT)
+    return np.where(is_one, second, np.where(second == ABSENT, first, DISAGREE))
 
 
 def _look_up(table: _Table, asked: Surroundings, is_asked: BoolArray) -> tuple[IntArray, IntArray]:
@@ -207,13 +244,15 @@ def _look_up(table: _Table, asked: Surroundings, is_asked: BoolArray) -> tuple[I
     return rows[groups >= 0], groups[groups >= 0]
 
 
-def _take(found: Vote, table: _Table, rows: IntArray, groups: IntArray, length: int) -> None:
+def _take(found: Vote, table: _Table, rows: IntArray, groups: IntArray, cut: IntArray, length: int) -> None:
     """Note the labels of rows that have none, and where those that have several come from."""
     is_open = found.labels[rows] < 0
     rows, groups = rows[is_open], groups[is_open]
-    found.labels[rows] = table.labels[groups]
-    found.stretch[rows[table.labels[groups] >= 0]] = length
-    several = found.labels[rows] == DISAGREE
+    own = table.labels[groups]
+    found.labels[rows] = _join_labels(own, cut[rows])
+    found.stretch[rows[found.labels[rows] >= 0]] = length
+    # Where a row may be one that was cut, those that were not are not all that it may be.
+    several = (own == DISAGREE) & (cut[rows] == ABSENT)
     if bool(several.any()):
         found.table_of[rows[several]] = len(found.tables)
         found.group_of[rows[several]] = groups[several]

@@ -80,7 +80,7 @@ def link_dispatches(
         findings += [*alignment.findings, *_check_agreement(edges, alignment.edges)]
         is_surer = confidence_ranks(alignment.edges) < confidence_ranks(edges)
         edges = choose_edges(edges, alignment.edges, is_surer)
-    placed = set(edges["program_id"].dropna().unique().astype("object"))
+    placed = set(edges["program_id"][edges["instruction"].notna().to_numpy()].astype("object"))
     for modules, at_most in (
         ([program.module for program in programs if program.thunks is None], Confidence.LIKELY),
         ([program.module for program in scheduled if program.module.label in placed], Confidence.AMBIGUOUS),
