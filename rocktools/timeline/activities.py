@@ -116,8 +116,23 @@ def require_columns(rows: pd.DataFrame, names: Sequence[str]) -> None:
 
 def labels_column(texts: Sequence[Any]) -> pd.Categorical:
     """Texts, missing where None or NaN, with categories in alphabetical order: sorting them sorts by the text."""
-    values = [None if pd.isna(text) else str(text) for text in texts]
-    return pd.Categorical(values, categories=sorted({text for text in values if text is not None}))
+    if isinstance(getattr(texts, "dtype", None), pd.CategoricalDtype):
+        values = pd.Series(texts).cat
+        return labels_from_codes(values.codes.to_numpy(), [str(text) for text in values.categories])
+    known: dict[str, int] = {}
+    codes = [-1 if pd.isna(text) else known.setdefault(str(text), len(known)) for text in texts]
+    return labels_from_codes(np.array(codes, dtype=np.int64), list(known))
+
+
+def labels_from_codes(codes: npt.NDArray[Any], texts: Sequence[str]) -> pd.Categorical:
+    """Different texts by their codes, missing where the code is -1; categories are those that occur, in alphabetical
+    order."""
+    used = np.unique(codes[codes >= 0])
+    ordered = sorted((texts[code], code) for code in used.tolist())
+    place = np.full(len(texts) + 1, -1, dtype=np.int64)
+    for position, (_, code) in enumerate(ordered):
+        place[code] = position
+    return pd.Categorical.from_codes(place[codes], categories=pd.Index([text for text, _ in ordered], dtype="object"))
 
 
 def _negative_durations(rows: pd.DataFrame, has_time: BoolArray) -> tuple[Finding, ...]:

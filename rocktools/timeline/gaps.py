@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -28,7 +27,7 @@ import pandas as pd
 
 from rocktools.findings import Finding, Severity
 from rocktools.frames import Column, FrameSpec, nullable_int64, require_frame
-from rocktools.timeline.activities import labels_column, require_columns, time_rows
+from rocktools.timeline.activities import labels_column, labels_from_codes, require_columns, time_rows
 from rocktools.timeline.grouping import IntArray
 from rocktools.timeline.launches import LaunchTimes, find_launch_times
 
@@ -210,11 +209,11 @@ def find_gaps(rows: pd.DataFrame, launches: pd.DataFrame | None = None, *, at_le
         "end_ns": end_ns,
         "duration_ns": end_ns - start_ns,
         "is_between_steps": step != step_before,
-        "cause": _from_codes(cause, [member.value for member in GapCause]),
+        "cause": labels_from_codes(cause, [member.value for member in GapCause]),
         "launch_lead_ns": nullable_int64(lead_ns, ~launched.is_known),
-        "previous_name": _from_codes(names.codes[ordered.position[before]], names.texts),
-        "marker_name": _from_codes(marker, names.texts),
-        "payload_name": _from_codes(payload, names.texts),
+        "previous_name": labels_from_codes(names.codes[ordered.position[before]], names.texts),
+        "marker_name": labels_from_codes(marker, names.texts),
+        "payload_name": labels_from_codes(payload, names.texts),
     }
     frame = pd.DataFrame({name: values[name] for name in GAPS.names}).sort_values(list(GAPS.sort), ignore_index=True)
     return Gaps(frame=require_frame(frame, GAPS), findings=(*timed.findings, *_clock_findings(is_odd)))
@@ -300,16 +299,6 @@ def _steps(rows: pd.DataFrame, positions: npt.NDArray[np.intp]) -> IntArray:
     """The step of each row, -1 outside of all."""
     steps: IntArray = rows["step_index"].iloc[positions].fillna(-1).to_numpy(dtype=np.int64)
     return steps
-
-
-def _from_codes(codes: IntArray, texts: Sequence[str]) -> pd.Categorical:
-    """Texts of codes, -1 missing, with those that occur as categories in alphabetical order."""
-    used = np.unique(codes[codes >= 0])
-    ordered = sorted((texts[code], code) for code in used.tolist())
-    place = np.full(len(texts) + 1, -1, dtype=np.int64)
-    for position, (_, code) in enumerate(ordered):
-        place[code] = position
-    return pd.Categorical.from_codes(place[codes], categories=pd.Index([text for text, _ in ordered], dtype="object"))
 
 
 def _clock_findings(is_odd: BoolArray) -> tuple[Finding, ...]:

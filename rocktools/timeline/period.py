@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from rocktools.timeline.grouping import IntArray, group_rows
 
@@ -140,7 +141,7 @@ def _repeated(segments: _Segments, kinds: IntArray, running: IntArray) -> tuple[
     if long_enough.size == 0:
         return None
     of_kind, multiset = segments.kind[long_enough], segments.multiset[long_enough]
-    groups = group_rows([of_kind, np.unique(multiset, return_inverse=True)[1].astype(np.int64)])
+    groups = group_rows([of_kind, pd.factorize(multiset)[0].astype(np.int64)])
     counts = np.bincount(groups.of, minlength=len(groups))
     examples = long_enough[groups.example]
     lengths = segments.length[examples]

@@ -6,10 +6,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from spec_frames import make_frame
-from timeline_rows import BOOT_NS, drawn_rows, make_attributed
+from timeline_rows import BOOT_NS, bare_rows, drawn_rows, make_attributed
 
 from rocktools.frames import UNITLESS_SUFFIXES
 from rocktools.timeline.gaps import GAP_TOTALS, GAPS, GAPS_BEFORE, MARKER, find_gaps, gaps_before, total_gaps
@@ -185,11 +185,10 @@ drawings = st.lists(
 )
 
 
+@settings(max_examples=25)
 @given(drawings)
 def test_gaps_are_what_is_left_of_the_span(drawing: list[tuple[int, int, str]]) -> None:
-    rows = make_attributed(
-        [{"start": start, "end": start + length, "device": device} for start, length, device in drawing]
-    )
+    rows = bare_rows([{"start": start, "end": start + length, "device": device} for start, length, device in drawing])
     frame = find_gaps(rows).frame
     for device in ("host:gpu0", "host:gpu1"):
         own = [(start, start + length) for start, length, of in drawing if of == device and length]
@@ -200,6 +199,7 @@ def test_gaps_are_what_is_left_of_the_span(drawing: list[tuple[int, int, str]]) 
         assert all(start < end for start, end in found)
 
 
+@settings(max_examples=25)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 9)), min_size=1, max_size=14), st.integers(1, 4))
 def test_gaps_within_steps_add_up_to_the_idle_time_of_the_step(pieces: list[tuple[int, int]], per_step: int) -> None:
     """Steps one behind the other: of each, all that is idle is gaps within it, and nothing is lost in between."""
@@ -208,7 +208,7 @@ def test_gaps_within_steps_add_up_to_the_idle_time_of_the_step(pieces: list[tupl
         now += pause
         rows.append({"start": now, "end": now + length, "step_index": number // per_step})
         now += length
-    frame = make_attributed(rows)
+    frame = bare_rows(rows)
     totals = total_gaps(find_gaps(frame).frame)
     within = totals[~totals["is_between_steps"]].groupby("step_index")["total_ns"].sum()
     for step in reconcile(frame).frame.itertuples():
