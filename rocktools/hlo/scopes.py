@@ -314,14 +314,14 @@ def _fused_roots(module: HloModule, instruction: Instruction) -> Iterator[Instru
 
 def _inner(module: HloModule, instruction: Instruction) -> Iterator[Instruction]:
     """What is computed inside, fusions within it looked into, in order; parameters and constants left out."""
-    seen = {instruction.name}
+    seen: set[str] = set()
     waiting = [instruction]
     while waiting:
         inner = waiting.pop()
-        if inner.opcode in _WRAPPERS and inner.called and (inner is instruction or inner.name not in seen):
-            seen.add(inner.name)
-            for name in reversed(inner.called):
-                computation = module.computations.get(name)
-                waiting += reversed(computation.instructions if computation else ())
-        elif inner.opcode not in _NAMES_OF_OTHERS and inner.name not in seen:
+        if inner.opcode in _WRAPPERS:
+            called = [name for name in inner.called if name not in seen and name in module.computations]
+            seen.update(called)
+            for name in reversed(called):
+                waiting += reversed(module.computations[name].instructions)
+        elif inner.opcode not in _NAMES_OF_OTHERS:
             yield inner

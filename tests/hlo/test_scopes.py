@@ -222,6 +222,8 @@ def test_fusions_within_fusions_are_looked_into_and_a_circle_ends():
         d=[("a", "add", "jit(f)/add", "")], c=[("g", "fusion", "", "d")], main=[("f", "fusion", "", "c")]
     )
     assert find(deep) == ("jit(f)/add", "fused_root")
+    itself = build_module(c=[("f", "fusion", "", "c")])
+    assert find(itself) is None
     circle = build_module(c=[("g", "fusion", "", "c")], main=[("f", "fusion", "", "c")])
     assert find(circle) is None
     assert inner_phases(circle, circle.instructions["f"]) == frozenset()
