@@ -677,6 +677,12 @@ ATTRIBUTED = FrameSpec(
         Column("scope", "category", "scope of the instruction", "no instruction, or it has no op_name"),
         Column("collective", "category", "all-gather, all-reduce, ...", "not a collective, or its kind is unknown"),
         Column("payload_bytes", "Int64", "bytes the collective moves per device", "not a collective, or unknown"),
+        Column(
+            "gradient",
+            "category",
+            "of a backward matrix product: `dgrad` (of an activation) or `wgrad` (of a weight)",
+            "no backward product, or shapes do not tell",
+        ),
         Column("is_mixed", "bool", "whether its fusion holds instructions of another phase too"),
         Column("is_inferred", "bool", "whether phase or component come from the data flow or a kernel name alone"),
         Column("rule", "category", "what decided: the rule's name and, where a map did, its entry"),

@@ -100,6 +100,7 @@ def _of_dispatches(
         "program_id": [answer.program_id for answer in answers],
         "scope": [answer.bucket.scope for answer in answers],
         "collective": [answer.bucket.collective for answer in answers],
+        "gradient": [answer.bucket.gradient for answer in answers],
         "rule": [answer.bucket.rule for answer in answers],
     }
     paid = [
@@ -212,6 +213,7 @@ def _agreed(classified: Classified, program: str | None, candidates: Any, candid
         first,
         rule="candidates-agree",
         scope=first.scope if len(scopes) == 1 else None,
+        gradient=first.gradient if len({each.gradient for each in found}) == 1 else None,
         is_mixed=any(each.is_mixed for each in found),
         is_inferred=True,
     )
@@ -251,7 +253,7 @@ def _of_copies(copies: pd.DataFrame, agents: pd.DataFrame) -> pd.DataFrame:
         "activity": _one_text(Activity.COPY.value, count),
         "phase": _one_text(BookedPhase.UNATTRIBUTED.value, count),
         "component": _one_text(UNATTRIBUTED, count),
-        **{name: _one_text(None, count) for name in ("instruction", "program_id", "scope", "collective")},
+        **{name: _one_text(None, count) for name in ("instruction", "program_id", "scope", "collective", "gradient")},
         "rule": _one_text("recorded-copy", count),
         "payload_bytes": _integers([None], np.zeros(count, dtype=np.int64)),
         "is_mixed": np.zeros(count, dtype=np.bool_),

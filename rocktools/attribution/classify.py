@@ -22,7 +22,7 @@ from rocktools.attribution.components import (
     match_scopes,
     names_a_call,
 )
-from rocktools.hlo.dataflow import Dataflow, build_dataflow
+from rocktools.attribution.gradients import split_gradients
 from rocktools.attribution.phases import (
     STACK_RULES,
     BookedPhase,
@@ -30,6 +30,7 @@ from rocktools.attribution.phases import (
     later_phase,
     phase_of_path,
 )
+from rocktools.hlo.dataflow import Dataflow, build_dataflow
 from rocktools.hlo.module import HloModule, Instruction
 from rocktools.hlo.program_summary import collective_kind, is_launched, launched_computations
 from rocktools.hlo.scopes import FoundName, ScopePath, op_name_of, parse_op_name
@@ -53,6 +54,7 @@ class Bucket:
         scope: named scopes of its op_name; None where it has none.
         collective: `all-gather`, ...; None elsewhere.
         opcode: of the instruction.
+        gradient: `dgrad` or `wgrad` of a backward product, where shapes tell.
         is_mixed: whether it fuses instructions of more than one phase.
         is_inferred: whether phase or component come from what encloses it or the data flow.
         trail: the path from the name to the bucket, one line a step.
@@ -65,6 +67,7 @@ class Bucket:
     scope: str | None = None
     collective: str | None = None
     opcode: str = ""
+    gradient: str | None = None
     is_mixed: bool = False
     is_inferred: bool = False
     trail: tuple[str, ...] = ()
@@ -102,7 +105,12 @@ def classify_instructions(module: HloModule, component_map: ComponentMap) -> dic
     flow = build_dataflow(module, [each for each in instructions if is_launched(each, launched)])
     drafts = _follow_data(drafts, flow, enclosing)
     matches = _components(drafts, flow, component_map)
-    return {name: _bucket(draft, matches[name], component_map) for name, draft in drafts.items()}
+    buckets = {name: _bucket(draft, matches[name], component_map) for name, draft in drafts.items()}
+    for name, gradient in split_gradients(module).items():
+        if name in buckets and buckets[name].phase is BookedPhase.BACKWARD:
+            trail = (*buckets[name].trail, f"gradient {gradient}: by the shapes of the forward product in its scope")
+            buckets[name] = replace(buckets[name], gradient=gradient.value, trail=trail)
+    return buckets
 
 
 def classify_op_name(op_name: str, component_map: ComponentMap, *, opcode: str = "", collective: str = "") -> Bucket:

@@ -21,12 +21,14 @@ from rocktools.timeline.activities import labels_column, time_rows
 from rocktools.timeline.grouping import IntArray, codes_of, group_rows
 
 ROW_COLUMNS = (
-    *("run", "device", "start_ns", "end_ns", "activity", "phase", "component", "is_mixed", "is_inferred"),
-    "step_index",
+    *("run", "device", "start_ns", "end_ns", "activity", "phase", "component", "gradient"),
+    *("is_mixed", "is_inferred", "step_index"),
 )
 """The columns of ATTRIBUTED that the ledger reads."""
 
 BUCKET = ("activity", "phase", "component")
+BucketKey = tuple[str, str, str, str]
+"""Activity, phase, component, gradient."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +49,7 @@ class BookedRows:
         place: for each row its position in `places`.
         places: devices and steps, sorted by run, step and device.
         bucket: for each row its position in `buckets`.
-        buckets: the different activities, phases and components.
+        buckets: the different activities, phases, components and gradients ("" for none).
         is_mixed, is_inferred: of each row.
         kept: position of each row in ATTRIBUTED.
         findings: about rows that were left out.
@@ -58,7 +60,7 @@ class BookedRows:
     place: IntArray
     places: tuple[Place, ...]
     bucket: IntArray
-    buckets: tuple[tuple[str, str, str], ...]
+    buckets: tuple[BucketKey, ...]
     is_mixed: npt.NDArray[np.bool_]
     is_inferred: npt.NDArray[np.bool_]
     kept: npt.NDArray[np.intp]
@@ -94,15 +96,16 @@ def book_rows(rows: pd.DataFrame, *, is_by_step: bool = True) -> BookedRows:
     order = sorted(range(len(found)), key=lambda i: (found[i].run, found[i].step_index or 0, found[i].device))
     rank = np.empty(len(found), dtype=np.int64)
     rank[order] = np.arange(len(found))
-    groups = group_rows([codes_of(rows[name])[timed.kept] for name in BUCKET])
+    groups = group_rows([codes_of(rows[name])[timed.kept] for name in (*BUCKET, "gradient")])
     shown = rows.iloc[timed.kept[groups.example]]
+    gradients = shown["gradient"].astype(object).where(shown["gradient"].notna(), "")
     return BookedRows(
         start_ns=timed.start_ns,
         end_ns=timed.end_ns,
         place=rank[timed.groups.of],
         places=tuple(found[i] for i in order),
         bucket=groups.of,
-        buckets=tuple(zip(*(shown[name].astype(str) for name in BUCKET), strict=True)),
+        buckets=tuple(zip(*(shown[name].astype(str) for name in BUCKET), gradients, strict=True)),
         is_mixed=rows["is_mixed"].to_numpy(dtype=np.bool_)[timed.kept],
         is_inferred=rows["is_inferred"].to_numpy(dtype=np.bool_)[timed.kept],
         kept=timed.kept,
@@ -140,10 +143,13 @@ def measure_groups(booked: BookedRows, group: IntArray, groups_count: int) -> Le
 
 def build_ledger(booked: BookedRows) -> pd.DataFrame:
     """LEDGER of the rows; buckets that a device and step has no row of are left out."""
-    lengths = measure_groups(booked, booked.bucket, len(booked.buckets))
+    distinct = list(dict.fromkeys(key[:3] for key in booked.buckets))
+    of_bucket = np.array([distinct.index(key[:3]) for key in booked.buckets], dtype=np.int64)
+    group = of_bucket[booked.bucket] if distinct else booked.bucket
+    lengths = measure_groups(booked, group, len(distinct))
     bucket, place = np.nonzero(lengths.rows_count)
     places = [booked.places[i] for i in place]
-    names = [booked.buckets[i] for i in bucket]
+    names = [distinct[i] for i in bucket]
     steps = [each.step_index for each in places]
     inferred = lengths.inferred_ns[bucket, place]
     evidence = [(Evidence.INFERRED if ns else Evidence.MEASURED).value for ns in inferred.tolist()]

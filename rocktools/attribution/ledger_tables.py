@@ -16,7 +16,8 @@ import pandas as pd
 
 from rocktools.analytic.occurrences import Occurrence
 from rocktools.attribution.components import UNATTRIBUTED, ComponentMap, RowState, TableRow
-from rocktools.attribution.ledger import BookedRows, Lengths, measure_groups
+from rocktools.attribution.gradients import Gradient
+from rocktools.attribution.ledger import BookedRows, BucketKey, Lengths, measure_groups
 from rocktools.attribution.phases import BookedPhase
 from rocktools.frames import Column, FrameSpec, nullable_int64, require_frame
 from rocktools.timeline.activities import Activity, labels_column
@@ -29,7 +30,7 @@ LEDGER_ROWS = FrameSpec(
     key=("table", "row_index"),
     sort=("table", "row_index"),
     columns=(
-        Column("table", "category", "`phases`, `forward`, `backward`, `rematerialized` or `cross_cutting`"),
+        Column("table", "category", "phases, forward, backward, rematerialized, gradients or cross_cutting"),
         Column("row_index", "int64", "place in the table, from 0"),
         Column("row", "category", "title of the line"),
         Column("components", "category", "components that it adds up", "it is not made of components"),
@@ -51,10 +52,10 @@ LEDGER_ROWS = FrameSpec(
 )
 
 FAILED = "failed"
-PHASES_TABLE, CROSS_TABLE = "phases", "cross_cutting"
+PHASES_TABLE, GRADIENTS_TABLE, CROSS_TABLE = "phases", "gradients", "cross_cutting"
 TOTAL = "Total"
 _COMPONENT_TABLES = (BookedPhase.FORWARD, BookedPhase.BACKWARD, BookedPhase.REMATERIALIZED)
-_TABLES = (PHASES_TABLE, *(phase.value for phase in _COMPONENT_TABLES), CROSS_TABLE)
+_TABLES = (PHASES_TABLE, *(phase.value for phase in _COMPONENT_TABLES), GRADIENTS_TABLE, CROSS_TABLE)
 _OUTSIDE = (BookedPhase.LOSS, BookedPhase.ACCUMULATION, BookedPhase.OPTIMIZER)
 
 
@@ -63,7 +64,7 @@ class _Line:
     """One line: which buckets it takes (None: words only), and what is said about it."""
 
     title: str
-    takes: Callable[[str, str, str], bool] | None
+    takes: Callable[[BucketKey], bool] | None
     components: tuple[str, ...] = ()
     absent: RowState | None = None
     state: RowState | None = None
@@ -83,10 +84,11 @@ def build_tables(
     lines = {
         PHASES_TABLE: _phase_lines(booked.buckets),
         **{phase.value: _component_lines(phase, booked.buckets, component_map) for phase in _COMPONENT_TABLES},
+        GRADIENTS_TABLE: _gradient_lines(booked.buckets, component_map),
         CROSS_TABLE: _cross_lines(booked.buckets),
     }
     all_ns = int((booked.end_ns - booked.start_ns).sum())
-    parts = [_table(name, lines[name], booked, occurrences, all_ns) for name in _TABLES]
+    parts = [_table(name, lines[name], booked, occurrences, all_ns) for name in _TABLES if lines[name]]
     texts = ("table", "row", "components", "critical_device", "state", "note")
     rows = [row for part in parts for row in part]
     columns: dict[str, object] = {}
@@ -105,10 +107,10 @@ def build_tables(
     return require_frame(pd.DataFrame(columns), LEDGER_ROWS)
 
 
-def _phase_lines(buckets: Sequence[tuple[str, str, str]]) -> list[_Line]:
-    def computes(*phases: BookedPhase) -> Callable[[str, str, str], bool]:
+def _phase_lines(buckets: Sequence[BucketKey]) -> list[_Line]:
+    def computes(*phases: BookedPhase) -> Callable[[BucketKey], bool]:
         wanted = {phase.value for phase in phases}
-        return lambda activity, phase, _: activity == Activity.COMPUTE.value and phase in wanted
+        return lambda key: key[0] == Activity.COMPUTE.value and key[1] in wanted
 
     lines = [
         _Line(title="Forward model compute", takes=computes(BookedPhase.FORWARD)),
@@ -116,27 +118,25 @@ def _phase_lines(buckets: Sequence[tuple[str, str, str]]) -> list[_Line]:
         _Line(title="Rematerialized forward replay", takes=computes(BookedPhase.REMATERIALIZED)),
         _Line(title="Loss, gradient accumulation and optimizer", takes=computes(*_OUTSIDE)),
         _Line(title="Input", takes=computes(BookedPhase.INPUT)),
-        _Line(title="Communication", takes=lambda activity, *_: activity == Activity.COMMUNICATION.value),
-        _Line(title="Copies", takes=lambda activity, *_: activity == Activity.COPY.value),
+        _Line(title="Communication", takes=lambda key: key[0] == Activity.COMMUNICATION.value),
+        _Line(title="Copies", takes=lambda key: key[0] == Activity.COPY.value),
         _Line(title="Unattributed work", takes=computes(BookedPhase.UNATTRIBUTED)),
     ]
     optional = ("Input", "Copies")
     return [line for line in lines if line.title not in optional or _has_any(line, buckets)]
 
 
-def _has_any(line: _Line, buckets: Sequence[tuple[str, str, str]]) -> bool:
-    return line.takes is not None and any(line.takes(*bucket) for bucket in buckets)
+def _has_any(line: _Line, buckets: Sequence[BucketKey]) -> bool:
+    return line.takes is not None and any(line.takes(bucket) for bucket in buckets)
 
 
-def _component_lines(
-    phase: BookedPhase, buckets: Sequence[tuple[str, str, str]], component_map: ComponentMap
-) -> list[_Line]:
+def _component_lines(phase: BookedPhase, buckets: Sequence[BucketKey], component_map: ComponentMap) -> list[_Line]:
     """The rows of the map, then a row for every component that has time and no row in it."""
     rows = component_map.tables.get(phase, ())
     named = {component for row in rows for component in row.components}
     present = {
         component
-        for activity, theirs, component in buckets
+        for activity, theirs, component, _ in buckets
         if activity == Activity.COMPUTE.value and theirs == phase.value
     }
     order = [*component_map.components, UNATTRIBUTED]
@@ -153,8 +153,8 @@ def _component_lines(
 
 
 def _map_line(phase: BookedPhase, row: TableRow, components: tuple[str, ...]) -> _Line:
-    def takes(activity: str, theirs: str, component: str) -> bool:
-        return activity == Activity.COMPUTE.value and theirs == phase.value and component in components
+    def takes(key: BucketKey) -> bool:
+        return key[0] == Activity.COMPUTE.value and key[1] == phase.value and key[2] in components
 
     return _Line(
         title=row.title,
@@ -166,10 +166,32 @@ def _map_line(phase: BookedPhase, row: TableRow, components: tuple[str, ...]) ->
     )
 
 
-def _cross_lines(buckets: Sequence[tuple[str, str, str]]) -> list[_Line]:
-    def at(activity: Activity, *phases: BookedPhase) -> Callable[[str, str, str], bool]:
+def _gradient_lines(buckets: Sequence[BucketKey], component_map: ComponentMap) -> list[_Line]:
+    """The rows of the backward table by what their products are the gradient of; none where no product is split."""
+    if not any(gradient for *_, gradient in buckets):
+        return []
+    kinds = ((Gradient.ACTIVATION.value, "Dgrad"), (Gradient.WEIGHT.value, "Wgrad"), ("", "neither, or not told apart"))
+    lines = [
+        _Line(
+            title=f"{line.title}: {title}",
+            takes=_of_gradient(line.takes, gradient),
+            components=line.components,
+        )
+        for line in _component_lines(BookedPhase.BACKWARD, buckets, component_map)
+        if line.takes is not None
+        for gradient, title in kinds
+    ]
+    return [line for line in lines if _has_any(line, buckets)]
+
+
+def _of_gradient(takes: Callable[[BucketKey], bool], gradient: str) -> Callable[[BucketKey], bool]:
+    return lambda key: key[3] == gradient and takes(key)
+
+
+def _cross_lines(buckets: Sequence[BucketKey]) -> list[_Line]:
+    def at(activity: Activity, *phases: BookedPhase) -> Callable[[BucketKey], bool]:
         wanted = {phase.value for phase in phases}
-        return lambda theirs, phase, _: theirs == activity.value and phase in wanted
+        return lambda key: key[0] == activity.value and key[1] in wanted
 
     others = [phase for phase in BookedPhase if phase not in _COMPONENT_TABLES]
     communication, compute = Activity.COMMUNICATION, Activity.COMPUTE
@@ -215,7 +237,7 @@ def _table(
 ) -> list[Mapping[str, object]]:
     of_bucket = np.full(len(booked.buckets), -1, dtype=np.int64)
     for place, bucket in enumerate(booked.buckets):
-        found = [i for i, line in enumerate(lines) if line.takes is not None and line.takes(*bucket)]
+        found = [i for i, line in enumerate(lines) if line.takes is not None and line.takes(bucket)]
         assert len(found) <= 1, f"{bucket} is in {len(found)} lines of {name}"
         of_bucket[place] = found[0] if found else -1
     count = len(lines) + 1
@@ -224,7 +246,7 @@ def _table(
     whole = measure_groups(booked, np.where(group >= 0, 0, -1), 1)
     total_ns = all_ns if name == CROSS_TABLE else int(whole.sum_ns.sum())
     rows = [_row(name, i, line, booked, lengths, i, total_ns, occurrences) for i, line in enumerate(lines)]
-    end = _Line(title=TOTAL, takes=lambda *_: True)
+    end = _Line(title=TOTAL, takes=lambda _: True)
     return [*rows, _row(name, len(lines), end, booked, whole, 0, total_ns, ())]
 
 
