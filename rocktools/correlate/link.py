@@ -24,6 +24,7 @@ from rocktools.correlate.edges import (
     require_same_rows,
 )
 from rocktools.correlate.names import check_name_links, link_by_name
+from rocktools.correlate.schedule import align_programs
 from rocktools.findings import Finding, Severity
 from rocktools.hlo.program import CompiledProgram
 
@@ -60,7 +61,7 @@ def link_dispatches(
     dispatches: pd.DataFrame,
     programs: Sequence[CompiledProgram],
     *,
-    align: Align,
+    align: Align = align_programs,
     profile_edges: pd.DataFrame | None = None,
 ) -> DispatchLinks:
     """The HLO instruction of each dispatch, with method and confidence.
@@ -68,7 +69,7 @@ def link_dispatches(
     Args:
         dispatches: DISPATCHES or COUNTED_DISPATCHES, all columns.
         programs: that the dispatches may belong to, each once.
-        align: places dispatches in the schedules of the programs that have a thunk sequence.
+        align: places dispatches in the schedules of programs that have a thunk sequence.
         profile_edges: DISPATCH_EDGES of the same dispatches, from a JAX profile of the same program; None without one.
     """
     findings: list[Finding] = []

@@ -164,3 +164,29 @@ def test_edges_of_other_dispatches_are_refused():
         link_dispatches(
             make_dispatches("k", "l"), [SCHEDULED], align=lambda *_: Made(edges_of(make_dispatches("k"), {}))
         )
+
+
+def test_a_trace_is_linked_by_the_schedule_where_nothing_else_is_said():
+    """Ten kernels of their own and, twice a step, one that two instructions share: it has the name of the first."""
+    names = [f"wrapped_slice.{i}" for i in range(10)]
+    order = [*names[:5], "loop_fusion.3", *names[5:], "loop_fusion.4"]
+    extents = {"grid_workgroups": (4, 1, 1), "workgroup_workitems": (256, 1, 1)}
+    kernels = {name: name.replace(".", "_") for name in names} | dict.fromkeys(order[5::6], "loop_fusion_3")
+    thunks = [
+        Thunk(thunk_id=i, kind="kCustomKernel", instruction=name, kernel=kernels[name], **extents)
+        for i, name in enumerate(order)
+    ]
+    program = CompiledProgram(module=make_flat_module(*order), thunks=make_sequence(*thunks))
+    launched = [*order * 4, "foreign"]
+    sizes = {"grid_workitems_x": 1024, "workgroup_workitems_x": 256}
+    sizes |= dict.fromkeys([f"{extent}_workitems_{axis}" for extent in ("grid", "workgroup") for axis in "yz"], 1)
+    rows = [
+        {"run": "r", "process": "p", "agent_id": 4, "dispatch_id": i, "start_ns": 9 * i, "end_ns": 9 * i + 5, **sizes}
+        | {"kernel_name": kernels.get(name, name)}
+        for i, name in enumerate(launched)
+    ]
+    links = link_dispatches(make_frame(DISPATCHES, rows), [program])
+    found = links.edges["instruction"].astype("object").tolist()
+    assert found[:-1] == launched[:-1]
+    assert pd.isna(found[-1])
+    assert set(links.edges["method"]) <= {"schedule", "thunk", "none"}
