@@ -39,9 +39,9 @@ COVERAGE = FrameSpec(
 
 UNLINKED_KERNELS = FrameSpec(
     name="UNLINKED_KERNELS",
-    meaning="One row per kernel with dispatches or events that have no instruction, the largest total first.",
-    key=("kernel_name", "confidence"),
-    sort=("total_ns", "dispatches_count", "kernel_name", "confidence"),
+    meaning="One row per kernel and reason of dispatches or events without an instruction, the largest total first.",
+    key=("kernel_name", "confidence", "reason"),
+    sort=("total_ns", "dispatches_count", "kernel_name", "confidence", "reason"),
     columns=(
         Column("kernel_name", "category", "clean kernel name; name of the event where it ran on a host"),
         Column("confidence", "category", "`ambiguous` or `unlinked`"),
@@ -148,7 +148,9 @@ def _unlinked(edges: pd.DataFrame, rows: pd.DataFrame, durations: IntArray | Non
     is_unlinked = edges["instruction"].isna().to_numpy(dtype=np.bool_)
     names = rows["kernel_name" if "kernel_name" in rows.columns else "event_name"][is_unlinked]
     edges = edges[is_unlinked]
-    of, example = group_rows([names, edges["confidence"]])
+    is_named = pd.Series((edges["method"] == Method.NAME.value).to_numpy(dtype=np.bool_))
+    is_single = pd.Series((edges["candidates_count"] == 1).to_numpy(dtype=np.bool_))
+    of, example = group_rows([names, edges["confidence"], is_named, is_single])
     kernel_names = [str(name) for name in names.iloc[example]]
     confidences = [str(confidence) for confidence in edges["confidence"].iloc[example]]
     families = [family_of(name) for name in kernel_names]
@@ -158,7 +160,14 @@ def _unlinked(edges: pd.DataFrame, rows: pd.DataFrame, durations: IntArray | Non
             "kernel_name": _labels(kernel_names),
             "confidence": _labels(confidences),
             "family": _labels([str(family) for family in families]),
-            "reason": _labels([_reason(*each) for each in zip(families, confidences, strict=True)]),
+            "reason": _labels(
+                [
+                    _no_candidate(family)
+                    if confidence == Confidence.UNLINKED.value
+                    else _REASONS[bool(is_named.iloc[row]), bool(is_single.iloc[row])]
+                    for family, confidence, row in zip(families, confidences, example.tolist(), strict=True)
+                ]
+            ),
             "dispatches_count": np.bincount(of, minlength=example.size),
             **_times(of, example.size, own, 0 if durations is None else int(durations.sum())),
             "candidates": _labels(edges["candidates"].iloc[example].astype("object").tolist()),
@@ -169,9 +178,16 @@ def _unlinked(edges: pd.DataFrame, rows: pd.DataFrame, durations: IntArray | Non
     return require_frame(frame, UNLINKED_KERNELS)
 
 
-def _reason(family: KernelFamily, confidence: str) -> str:
-    if confidence == Confidence.AMBIGUOUS.value:
-        return "several instructions may have launched it"
+_REASONS = {
+    (False, False): "several instructions may have launched it",
+    (False, True): "its place in the program is not sure enough",
+    (True, False): "several instructions have its name, or look as if they shared such a kernel",
+    (True, True): "nothing but its name speaks for the instruction",
+}
+"""Whether only a name speaks for candidates, and whether there is one only -> why an ambiguous row is not linked."""
+
+
+def _no_candidate(family: KernelFamily) -> str:
     if family is KernelFamily.AUTOTUNING:
         return "XLA's autotuning, before the program runs"
     if family in BLIT_FAMILIES:

@@ -213,9 +213,10 @@ def build_dispatch_edges(dispatches: pd.DataFrame, links: Sequence[Link], of: In
     Args:
         dispatches: DISPATCHES or COUNTED_DISPATCHES, at least with the key of DISPATCHES.
         links: the different ones.
-        of: for each dispatch, the place of its link.
+        of: for each row, the place of its link. Of a dispatch with several rows (replays), the first counts.
     """
-    count = len(dispatches)
+    is_first = ~dispatches.duplicated(list(DISPATCH_EDGES.key)).to_numpy(dtype=np.bool_)
+    dispatches, of, count = dispatches[is_first], of[is_first], int(is_first.sum())
     keys = {name: _by_label(dispatches[name]) for name in DISPATCH_EDGES.key}
     no_text = np.full(count, -1, dtype=np.int64)
     place: dict[str, Any] = {

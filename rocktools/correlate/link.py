@@ -26,6 +26,7 @@ from rocktools.correlate.edges import (
 from rocktools.correlate.names import check_name_links, link_by_name
 from rocktools.correlate.schedule import align_programs
 from rocktools.findings import Finding, Severity
+from rocktools.frames import DISPATCH_EDGES
 from rocktools.hlo.program import CompiledProgram
 
 _UNLINKED_RANK = list(Confidence).index(Confidence.UNLINKED)
@@ -67,12 +68,14 @@ def link_dispatches(
     """The HLO instruction of each dispatch, with method and confidence.
 
     Args:
-        dispatches: DISPATCHES or COUNTED_DISPATCHES, all columns.
+        dispatches: DISPATCHES or COUNTED_DISPATCHES, all columns. Of the latter, times only serve as an order; of the
+            replays of a dispatch, the first is looked at.
         programs: that the dispatches may belong to, each once.
         align: places dispatches in the schedules of programs that have a thunk sequence.
         profile_edges: DISPATCH_EDGES of the same dispatches, from a JAX profile of the same program; None without one.
     """
     findings: list[Finding] = []
+    dispatches = _as_dispatches(dispatches)
     edges = _unlinked(dispatches) if profile_edges is None else profile_edges
     scheduled = [program for program in programs if program.thunks is not None]
     if scheduled and bool((confidence_ranks(edges) > 0).any()):
@@ -92,6 +95,14 @@ def link_dispatches(
             edges = choose_edges(edges, named, is_left)
     findings += check_name_links(edges, where="DISPATCHES")
     return DispatchLinks(edges=edges, findings=tuple(findings))
+
+
+def _as_dispatches(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row per dispatch, with its times under the names of DISPATCHES."""
+    if "start_ns" in rows.columns:
+        return rows
+    first = rows[~rows.duplicated(list(DISPATCH_EDGES.key)).to_numpy(dtype=np.bool_)].reset_index(drop=True)
+    return first.rename(columns={"pass_start_ns": "start_ns", "pass_end_ns": "end_ns"})
 
 
 def _unlinked(dispatches: pd.DataFrame) -> pd.DataFrame:

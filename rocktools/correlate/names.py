@@ -245,27 +245,36 @@ def link_by_name(
 
 
 def check_name_links(edges: pd.DataFrame, *, where: str) -> list[Finding]:
-    """A warning with the number of links that rest on a name alone, likely or ambiguous; nothing where none does.
+    """How much rests on a name alone: a warning where links do, a note where names gave nothing but candidates.
 
     Args:
         edges: DISPATCH_EDGES or EVENT_EDGES.
         where: what to name as the place.
     """
     is_named = (edges["method"] == Method.NAME.value).to_numpy()
-    named_count = int(is_named.sum())
+    is_ambiguous = is_named & (edges["confidence"] == Confidence.AMBIGUOUS.value).to_numpy()
+    named_count, ambiguous_count = int(is_named.sum()), int(is_ambiguous.sum())
+    numbers = {"named_count": named_count, "ambiguous_count": ambiguous_count, "rows_count": len(edges)}
     if named_count == 0:
         return []
-    ambiguous_count = int((is_named & (edges["confidence"] == Confidence.AMBIGUOUS.value).to_numpy()).sum())
+    if ambiguous_count == named_count:
+        return [
+            Finding(
+                rule="candidates-by-name",
+                severity=Severity.NOTE,
+                where=where,
+                message=f"{named_count:,} of {len(edges):,} are not linked, but have candidates by the name of their kernel",
+                numbers=numbers,
+            )
+        ]
     return [
         Finding(
             rule="linked-by-name",
             severity=Severity.WARNING,
             where=where,
-            message=(
-                f"{named_count:,} of {len(edges):,} are linked by the name of their kernel alone, {ambiguous_count:,} "
-                "of those ambiguous; XLA lets instructions share kernels, so the namesake may be another"
-            ),
-            numbers={"named_count": named_count, "ambiguous_count": ambiguous_count, "rows_count": len(edges)},
+            message=f"{named_count - ambiguous_count:,} of {len(edges):,} are linked by their kernel's name alone, "
+            f"{ambiguous_count:,} have candidates by it; instructions share kernels, so the namesake may be another one",
+            numbers=numbers,
             advice="hand in the thunk sequence of the dump (--xla_dump_to), or a JAX profile of the same program",
         )
     ]

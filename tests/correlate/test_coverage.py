@@ -87,9 +87,28 @@ def test_what_is_not_linked_is_listed_by_kernel_with_the_reason_the_longest_firs
     assert unlinked["candidates"].astype("object").tolist()[0] == "b, c"
     assert unlinked["candidates"].isna().tolist() == [False, True, True]
     for reason, part in zip(
-        unlinked["reason"], ("several instructions", "RCCL have no HLO name", "no instruction"), strict=True
+        unlinked["reason"],
+        ("several instructions have its name", "RCCL have no HLO name", "no instruction"),
+        strict=True,
     ):
         assert part in reason
+
+
+@pytest.mark.parametrize(
+    ("method", "names", "reason"),
+    [
+        (Method.SCHEDULE, ("b", "c"), "several instructions may have"),
+        (Method.SCHEDULE, ("b",), "place in the program"),
+        (Method.NAME, ("b", "c"), "several instructions have its name"),
+        (Method.NAME, ("b",), "nothing but its name"),
+    ],
+)
+def test_the_reason_of_an_ambiguous_row_says_what_is_missing(method, names, reason):
+    link = build_link([("7", name) for name in names], method=method, confidence=Confidence.AMBIGUOUS)
+    _, dispatches = make_dispatches([("k", 1, UNLINKED)])
+    unlinked = build_coverage(build_dispatch_edges(dispatches, [link], np.array([0])), dispatches).unlinked
+    assert reason in unlinked["reason"].tolist()[0]
+    assert unlinked["candidates"].tolist() == [", ".join(names)]
 
 
 @pytest.mark.parametrize(

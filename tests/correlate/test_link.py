@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from small_programs import make_flat_module, make_sequence
-from spec_frames import make_frame
+from spec_frames import make_counted, make_frame
 
 from rocktools.correlate.edges import UNLINKED, Confidence, Link, Method, build_dispatch_edges, build_link
 from rocktools.correlate.link import link_dispatches
@@ -96,7 +96,7 @@ def test_names_of_a_scheduled_program_are_candidates_only():
         make_dispatches("loop_fusion_3", "loop_fusion_4"), [SCHEDULED], {"loop_fusion_3": by_schedule("loop_fusion.3")}
     )
     assert found["loop_fusion_4"] == (None, "name", "ambiguous")
-    assert rules == ["doubt", "linked-by-name"]
+    assert rules == ["doubt", "candidates-by-name"]
 
 
 def test_names_of_a_program_in_whose_schedule_nothing_found_a_place_say_nothing():
@@ -157,6 +157,29 @@ def test_a_profile_that_disagrees_with_the_schedule_is_a_warning_with_both():
 def test_without_programs_nothing_is_linked():
     found, rules = link(make_dispatches("k"), [])
     assert (found, rules) == ({"k": (None, "none", "unlinked")}, [])
+
+
+def test_counted_dispatches_are_handed_to_the_aligner_with_their_order_and_each_once():
+    rows = [
+        {
+            "run": "r",
+            "process": "p",
+            "dispatch_id": i,
+            "replay_pass": replay,
+            "kernel_name": "k",
+            "pass_start_ns": 9 * i,
+        }
+        for i in (1, 2)
+        for replay in (0, 1)
+    ]
+
+    def align(dispatches: pd.DataFrame, _: Sequence[CompiledProgram]) -> Made:
+        assert dispatches["start_ns"].tolist() == [9, 18]
+        return Made(edges_of(dispatches, {"k": by_schedule("loop_fusion.3")}))
+
+    edges = link_dispatches(make_counted(rows), [SCHEDULED], align=align).edges
+    assert edges["dispatch_id"].tolist() == [1, 2]
+    assert edges["confidence"].tolist() == ["certain", "certain"]
 
 
 def test_edges_of_other_dispatches_are_refused():

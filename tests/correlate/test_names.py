@@ -25,6 +25,7 @@ from rocktools.correlate.names import (
     stem_of,
     strip_symbol,
 )
+from rocktools.findings import Severity
 from rocktools.frames import DISPATCHES
 
 
@@ -168,6 +169,11 @@ def test_exact_single_is_likely_several_and_prefixes_are_ambiguous_the_rest_unli
     assert edges["candidates"].tolist()[1:3] == ["add.1, add_1", "input_fusion.2"]
     assert [finding.rule for finding in findings] == ["linked-by-name"]
     assert findings[0].numbers == {"named_count": 4, "ambiguous_count": 2, "rows_count": 5}
+
+
+def test_names_that_give_candidates_only_are_a_note():
+    _, (finding,) = link_by_name(make_dispatches("add_1"), [make_flat_module("add.1")], at_most=Confidence.AMBIGUOUS)
+    assert (finding.rule, finding.severity) == ("candidates-by-name", Severity.NOTE)
 
 
 def test_nothing_named_is_nothing_to_warn_about():
