@@ -263,7 +263,7 @@ def check_name_links(edges: pd.DataFrame, *, where: str) -> list[Finding]:
                 rule="candidates-by-name",
                 severity=Severity.NOTE,
                 where=where,
-                message=f"{named_count:,} of {len(edges):,} are not linked, but have candidates by the name of their kernel",
+                message=f"{named_count:,} of {len(edges):,} are not linked, but have candidates by their kernel's name",
                 numbers=numbers,
             )
         ]
@@ -273,7 +273,7 @@ def check_name_links(edges: pd.DataFrame, *, where: str) -> list[Finding]:
             severity=Severity.WARNING,
             where=where,
             message=f"{named_count - ambiguous_count:,} of {len(edges):,} are linked by their kernel's name alone, "
-            f"{ambiguous_count:,} have candidates by it; instructions share kernels, so the namesake may be another one",
+            f"{ambiguous_count:,} have candidates by it; kernels are shared, so the namesake may be another one",
             numbers=numbers,
             advice="hand in the thunk sequence of the dump (--xla_dump_to), or a JAX profile of the same program",
         )
