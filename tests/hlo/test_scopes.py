@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from real_profiles import read_profile
 
 from rocktools.hlo.module import Computation, HloModule, Instruction, Metadata
 from rocktools.hlo.scopes import Phase, inner_phases, op_name_of, parse_op_name, split_path
@@ -241,6 +245,36 @@ def test_phases_inside_of_a_fusion_show_whether_it_is_pure():
     )
     assert inner_phases(module, module.instructions["f"]) == {B, None}
     assert inner_phases(module, module.instructions["g"]) == {F}
+
+
+# GPU events of a real profile whose instruction has no op_name of its own, of how many; all are fusions.
+NAMELESS = {"mi355_te_fused_attn": (20, 150), "jax08_attention": (48, 87), "jax_conv_minimal_08": (0, 198)}
+
+
+@pytest.mark.parametrize("profile", NAMELESS)
+def test_events_of_fusions_without_a_name_are_named_by_what_is_inside(shared: Path, profile):
+    """The counts are those of xprof's hlo_stats, which leaves these without a name."""
+    real = read_profile(shared, profile)
+    events = real.device_events
+    given = [
+        (str(program), str(name))
+        for program, name in zip(events["program_id"], events["hlo_op"], strict=True)
+        if program in real.programs and name in real.programs[program].instructions
+    ]
+    found = [op_name_of(real.programs[program], real.programs[program].instructions[name]) for program, name in given]
+    stats = json.loads((shared / "data/xplane/expected" / profile / "hlo_stats.json").read_text(encoding="utf-8"))
+    ids = [column["id"] for column in stats["cols"]]
+    rows = [dict(zip(ids, [cell["v"] for cell in row["c"]], strict=True)) for row in stats["rows"]]
+    nameless = sum(int(row["occurrences"]) for row in rows if not row["tf_op_name"])
+    assert (nameless, sum(int(row["occurrences"]) for row in rows)) == NAMELESS[profile]
+    assert all(found)
+    assert sum(name.origin != "instruction" for name in found) == nameless
+    named = Counter(name.op_name for name in found if name.origin == "instruction")
+    expected: Counter[str] = Counter()
+    for row in rows:
+        if row["tf_op_name"]:
+            expected[row["tf_op_name"].removesuffix(":")] += int(row["occurrences"])
+    assert named == expected
 
 
 # What JAX writes now ----------------------------------------------------------------------------------------------
