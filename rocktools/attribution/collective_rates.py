@@ -92,7 +92,7 @@ def measure_collectives(rows: pd.DataFrame, programs: Mapping[str, HloModule]) -
 
 
 def group_sizes(module: HloModule) -> dict[str, int]:
-    """Collective -> devices that take part together; one with groups of several sizes, or unreadable ones, is left out."""
+    """Collective -> devices that take part together; groups of several sizes, or unreadable ones, are left out."""
     found = {}
     for instruction in module.instructions.values():
         if not collective_kind(module, instruction):
