@@ -135,6 +135,32 @@ def labels_from_codes(codes: npt.NDArray[Any], texts: Sequence[str]) -> pd.Categ
     return pd.Categorical.from_codes(place[codes], categories=pd.Index([text for text, _ in ordered], dtype="object"))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Names:
+    """What each row is called: a code (-1: nothing), and the text of each code."""
+
+    codes: IntArray
+    texts: list[str]
+
+
+def operation_names(rows: pd.DataFrame) -> Names:
+    """The instruction of each row where it is linked, else its kernel or kind of copy.
+
+    Args:
+        rows: at least name and instruction, both categories.
+    """
+    texts: dict[str, int] = {}
+
+    def coded(name: str) -> IntArray:
+        column = rows[name].cat
+        of = [texts.setdefault(str(text), len(texts)) for text in column.categories]
+        codes: IntArray = np.array([*of, -1], dtype=np.int64)[column.codes.to_numpy()]
+        return codes
+
+    instruction, kernel = coded("instruction"), coded("name")
+    return Names(np.where(instruction < 0, kernel, instruction), list(texts))
+
+
 def _negative_durations(rows: pd.DataFrame, has_time: BoolArray) -> tuple[Finding, ...]:
     count = int((~has_time).sum())
     if count == 0:

@@ -27,7 +27,14 @@ import pandas as pd
 
 from rocktools.findings import Finding, Severity
 from rocktools.frames import Column, FrameSpec, nullable_int64, require_frame
-from rocktools.timeline.activities import labels_column, labels_from_codes, require_columns, time_rows
+from rocktools.timeline.activities import (
+    Names,
+    labels_column,
+    labels_from_codes,
+    operation_names,
+    require_columns,
+    time_rows,
+)
 from rocktools.timeline.grouping import IntArray
 from rocktools.timeline.launches import LaunchTimes, find_launch_times
 
@@ -164,14 +171,6 @@ class _Ordered:
     ends_gap: BoolArray
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Names:
-    """What each row is called: a code, and the text of each code."""
-
-    codes: IntArray
-    texts: list[str]
-
-
 def find_gaps(rows: pd.DataFrame, launches: pd.DataFrame | None = None, *, at_least_ns: int = 1) -> Gaps:
     """GAPS of each device over the whole trace.
 
@@ -198,7 +197,7 @@ def find_gaps(rows: pd.DataFrame, launches: pd.DataFrame | None = None, *, at_le
     launched = find_launch_times(behind, launches)
     cause, is_odd = _causes(start_ns, end_ns, launched)
     step, step_before = (_steps(rows, ordered.position[places]) for places in (at, before))
-    names = _names(rows)
+    names = operation_names(rows)
     marker, payload = _first_work(rows, ordered, at, names)
     lead_ns = np.where(launched.is_known, end_ns - launched.start_ns, 0)
     values: dict[str, Any] = {
@@ -266,7 +265,7 @@ def _causes(start_ns: IntArray, end_ns: IntArray, launched: LaunchTimes) -> tupl
 
 
 def _first_work(
-    rows: pd.DataFrame, ordered: _Ordered, at: npt.NDArray[np.intp], names: _Names
+    rows: pd.DataFrame, ordered: _Ordered, at: npt.NDArray[np.intp], names: Names
 ) -> tuple[IntArray, IntArray]:
     """Codes of the marker (-1: none) and of the payload (-1: none found) behind each gap."""
     is_tiny = np.array([MARKER.search(text) is not None for text in names.texts], dtype=np.bool_)
@@ -279,20 +278,6 @@ def _first_work(
     found = np.append(work, begins.size)[np.searchsorted(work, at)]
     payload = np.where(found < stop, codes[np.minimum(found, begins.size - 1)], -1)
     return np.where(is_marker[at], codes[at], -1), payload
-
-
-def _names(rows: pd.DataFrame) -> _Names:
-    """The instruction of each row where it is linked, else its kernel or kind of copy."""
-    texts: dict[str, int] = {}
-
-    def coded(name: str) -> IntArray:
-        column = rows[name].cat
-        of = [texts.setdefault(str(text), len(texts)) for text in column.categories]
-        codes: IntArray = np.array([*of, -1], dtype=np.int64)[column.codes.to_numpy()]
-        return codes
-
-    instruction, kernel = coded("instruction"), coded("name")
-    return _Names(codes=np.where(instruction < 0, kernel, instruction), texts=list(texts))
 
 
 def _steps(rows: pd.DataFrame, positions: npt.NDArray[np.intp]) -> IntArray:

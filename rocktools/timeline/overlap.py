@@ -81,6 +81,7 @@ RECONCILIATION = FrameSpec(
     columns=(
         *_KEY,
         Column("rows_count", "int64", "kernels and copies that start in the step"),
+        Column("start_ns", "int64", "first start among them, trace clock"),
         Column("compute_sum_ns", "int64", "durations of compute kernels added up"),
         Column("communication_sum_ns", "int64", "durations of communication kernels added up"),
         Column("copy_sum_ns", "int64", "durations of copies added up"),
@@ -223,6 +224,7 @@ def reconcile(rows: pd.DataFrame, steps: pd.DataFrame | None = None, *, is_by_st
         if is_by_step
         else no_step,
         "rows_count": np.bincount(group, minlength=count).astype(np.int64),
+        "start_ns": first,
         **{f"{activity}_sum_ns": sums[:, label] for label, activity in enumerate(ACTIVITIES)},
         **{f"{name}_ns": getattr(lengths, name) for name in OverlapLengths.__dataclass_fields__},
         "idle_ns": span - lengths.busy,
