@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -23,7 +23,9 @@ from rocktools.units import count_noun
 if TYPE_CHECKING:
     import pandas as pd
 
+    from rocktools.findings import Finding
     from rocktools.frames import FrameSpec
+    from rocktools.hlo.module import HloModule
     from rocktools.render.table import Table
     from rocktools.workspace.programs import FoundProgram
 
@@ -38,6 +40,15 @@ _OPTIONAL = (
     *("scope", "calls_count", "compute_flop", "read_bytes", "written_bytes", "phase", "opcode", "custom_call_target"),
     *("fusion_kind", "payload_bytes", "shape"),
 )
+_OPTIONAL_OF_PROGRAMS = (
+    *("instructions_count", "path", "fusions_count", "is_complete", "collectives_count", "thunks_count"),
+    "custom_calls_count",
+)
+_OPTIONAL_OF_KINDS = (
+    *("executions_count", "compute_flop", "read_bytes", "written_bytes", "payload_bytes", "unknown_count"),
+    *("computation", "scope", "body_count"),
+)
+_PARTS = ("program", "kinds", "loops")
 _SORTS = {
     "program": None,
     "flop": "compute_flop",
@@ -68,30 +79,34 @@ def command() -> None:
 @command.command("info")
 @_file
 @_program_option
+@click.option(
+    "--part",
+    type=click.Choice(_PARTS),
+    help="One part only of one program, as a table of its own.  [default: everything; kinds for csv and parquet]",
+)
 @table_options()
-def info(path: str, program_name: str | None, output: TableOutput) -> int:
+def info(path: str, program_name: str | None, part: str | None, output: TableOutput) -> int:
     """What is in FILE: the programs, or of one program its kinds of instructions and its loops.
 
     Amounts are of one run of the program, loops unrolled by their known trip counts; FLOPs and bytes are estimates from
     the shapes of the program, not measurements.
     """
-    from rocktools.frames import PROGRAMS
-    from rocktools.workspace.programs import find_programs, list_programs
+    from rocktools.workspace.programs import choose_program, find_programs
 
     found = find_programs(path)
-    if program_name is None and len(found.programs) > 1:
+    if program_name is None and part is None and len(found.programs) > 1:
         findings = [*found.findings, *(each for one in found.programs for each in one.program.module.findings)]
-        frame = list_programs(found.programs, run=path).drop(columns="run")
-        shown = frame.drop(columns="path") if output.table_format is TableFormat.TABLE else frame
-        title = f"{count_noun(len(frame), 'program')} in {path}; --program NAME looks into one"
-        emit_table(_table(shown, PROGRAMS, title), output, findings=findings)
+        title = f"{count_noun(len(found.programs), 'program')} in {path}; --program NAME looks into one"
+        emit_table(_programs_table(found.programs, output, title, run=path), output, findings=findings)
     else:
-        chosen = _one_program(path, program_name)
+        chosen = choose_program(found, program_name, where=path)
         findings = [*found.findings, *chosen.program.module.findings]
-        tables = _program_tables(chosen)
-        if output.table_format in (TableFormat.CSV, TableFormat.PARQUET):
-            emit_table(tables[1], output, findings=findings)
+        if part is not None or output.table_format in (TableFormat.CSV, TableFormat.PARQUET):
+            emit_table(_part_table(chosen, part or "kinds", output), output, findings=findings)
         else:
+            tables = [_part_table(chosen, name, output) for name in _PARTS]
+            if output.table_format is TableFormat.TABLE:  # a program without loops has no table of them
+                tables = [tables[0], *(table for table in tables[1:] if len(table.frame))]
             head = {"findings": [finding.as_dict() for finding in findings]}
             emit_tables(tables, output, schema=_SCHEMA, head=head)
     emit_findings(findings)
@@ -133,9 +148,12 @@ def list_instructions(
     from rocktools.hlo.instructions import build_instructions
     from rocktools.hlo.program_summary import is_launched, launched_computations
 
+    shown = INSTRUCTIONS.select(columns) if columns is not None else INSTRUCTIONS.names
+    regex = None if match is None else _regex(match)
     module = _one_program(path, program_name).program.module
-    if computation is not None and computation not in module.computations:
-        raise _unknown("computation", computation, module.computations)
+    if computation is not None and computation.removeprefix("%") not in module.computations:
+        raise _unknown("computation", computation.removeprefix("%"), module.computations)
+    computation = None if computation is None else computation.removeprefix("%")
     frame = build_instructions(module)
     launched = launched_computations(module)
     names = {each.name for each in module.instructions.values() if is_all or is_launched(each, launched)}
@@ -143,20 +161,18 @@ def list_instructions(
     for column, wanted in (("opcode", opcode), ("computation", computation)):
         if wanted is not None:
             chosen = chosen[chosen[column] == wanted]
-    if match is not None:
-        chosen = chosen[_matching(chosen, _regex(match))]
-    if _SORTS[sort] is not None:
-        amount = chosen[_SORTS[sort]]
-        amount = amount if sort == "calls" else amount * chosen["calls_count"]
-        order = amount.astype("float64").fillna(-1).sort_values(ascending=False, kind="stable").index
-        chosen = chosen.loc[order]
-    shown = INSTRUCTIONS.select(columns) if columns is not None else INSTRUCTIONS.names
+    if regex is not None:
+        chosen = chosen[_matching(chosen, regex)]
+    chosen = _sorted_by(chosen, sort)
+    findings = [*module.findings, *(_nothing_listed(module, opcode) if chosen.empty else ())]
     if columns is None and output.table_format is TableFormat.TABLE:
         shown = tuple(name for name in _SHOWN if chosen.empty or chosen[name].notna().any())
-    title = f"instructions of {module.name}: {len(chosen):,} of {len(frame):,}"
-    emit_table(_table(chosen[list(shown)], INSTRUCTIONS, title), output, findings=module.findings)
-    emit_findings(module.findings)
-    return exit_code_of(module.findings)
+    optional = () if columns is not None else tuple(dict.fromkeys([_SORTS[sort] or _OPTIONAL[0], *_OPTIONAL]))
+    kind = "instructions" if is_all else "instructions that may launch something"
+    title = f"{module.name}: {len(chosen):,} of {count_noun(len(frame), 'instruction')}, {kind}"
+    emit_table(_table(chosen[list(shown)], INSTRUCTIONS, title, optional), output, findings=findings)
+    emit_findings(findings)
+    return exit_code_of(findings)
 
 
 @command.command("show")
@@ -238,23 +254,47 @@ def _one_program(path: str, name: str | None) -> FoundProgram:
     return choose_program(find_programs(path), name, where=path)
 
 
-def _program_tables(found: FoundProgram) -> list[Table]:
+def _programs_table(
+    programs: Sequence[FoundProgram], output: TableOutput, title: str, *, run: str | None = None
+) -> Table:
     from rocktools.frames import PROGRAMS
-    from rocktools.hlo.instructions import build_instructions
-    from rocktools.hlo.program_summary import KINDS, LOOPS, summarize_kinds, summarize_loops
     from rocktools.workspace.programs import list_programs
 
+    frame = list_programs(programs, run=run or "").drop(columns="run")
+    if output.table_format is TableFormat.TABLE:
+        hidden = [name for name in ("thunks_count",) if frame[name].isna().all()]
+        hidden += ["is_complete"] if frame["is_complete"].all() else []
+        hidden += ["path"] if frame["path"].nunique() < 2 else []
+        hidden += ["program_id"] if (frame["program_id"].astype(str) == frame["hlo_module"].astype(str)).all() else []
+        frame = frame.drop(columns=hidden)
+    return _table(frame, PROGRAMS, title, _OPTIONAL_OF_PROGRAMS)
+
+
+def _part_table(found: FoundProgram, part: str, output: TableOutput) -> Table:
+    """One part of what is said about one program; for people without the columns that say nothing."""
+    from rocktools.hlo.instructions import build_instructions
+    from rocktools.hlo.program_summary import KINDS, LOOPS, summarize_kinds, summarize_loops
+
     module = found.program.module
+    if part == "program":
+        return _programs_table([found], output, f"program {module.name}")
     instructions = build_instructions(module)
-    facts = list_programs([found], run="").drop(columns=["run", "path"])
-    return [
-        _table(facts, PROGRAMS, f"program {module.name}"),
-        _table(summarize_kinds(module, instructions), KINDS, "launched instructions; amounts are of one run"),
-        _table(summarize_loops(module, instructions), LOOPS, "loops"),
-    ]
+    if part == "loops":
+        spec, frame, title = LOOPS, summarize_loops(module, instructions), "loops"
+    else:
+        spec, frame = KINDS, summarize_kinds(module, instructions)
+        title = "launched instructions; amounts are of one run"
+        if module.entry is None:
+            title = "instructions of the part that was read; how often they run is in the part that is missing"
+    if output.table_format is TableFormat.TABLE and len(frame):
+        says_nothing = [name for name in frame.columns if frame[name].isna().all()]
+        if part == "kinds" and not frame["unknown_count"].any():
+            says_nothing.append("unknown_count")
+        frame = frame.drop(columns=says_nothing)
+    return _table(frame, spec, title, _OPTIONAL_OF_KINDS)
 
 
-def _table(frame: pd.DataFrame, spec: FrameSpec, title: str) -> Table:
+def _table(frame: pd.DataFrame, spec: FrameSpec, title: str, optional_columns: Sequence[str] = ()) -> Table:
     from rocktools.evidence import Evidence
     from rocktools.render.table import table_from_spec
 
@@ -264,7 +304,34 @@ def _table(frame: pd.DataFrame, spec: FrameSpec, title: str) -> Table:
         evidence=Evidence.COMPILER_ESTIMATE,
         title=title,
         is_simulated=False,
-        optional_columns=_OPTIONAL,
+        optional_columns=optional_columns,
+    )
+
+
+def _sorted_by(frame: pd.DataFrame, sort: str) -> pd.DataFrame:
+    """The largest amount first, all executions together; what is not known comes last."""
+    column = _SORTS[sort]
+    if column is None:
+        return frame
+    amount = frame[column] if sort == "calls" else frame[column] * frame["calls_count"]
+    return frame.loc[amount.astype("float64").fillna(-1).sort_values(ascending=False, kind="stable").index]
+
+
+def _nothing_listed(module: HloModule, opcode: str | None) -> Iterator[Finding]:
+    """What to say where no instruction was chosen."""
+    from rocktools.findings import Finding, Severity
+
+    opcodes = sorted({each.opcode for each in module.instructions.values()})
+    advice = "--all lists the insides of fusions too"
+    if opcode is not None and opcode not in opcodes:
+        advice = f"opcodes of the program: {', '.join(nearest_names(opcode, opcodes) or opcodes)}"
+    yield Finding(
+        rule="no-instruction-matched",
+        severity=Severity.WARNING,
+        where=module.source,
+        message=f"none of {count_noun(len(module.instructions), 'instruction')} is what the options ask for",
+        numbers={"instructions_count": len(module.instructions)},
+        advice=advice,
     )
 
 
@@ -283,7 +350,7 @@ def _regex(pattern: str) -> re.Pattern[str]:
 def _unknown(what: str, name: str, known: Iterable[str]) -> UsageError:
     near = nearest_names(name, known)
     return UsageError(
-        "unknown-instruction",
+        "unknown-computation" if what == "computation" else "unknown-instruction",
         f"the program has no {what} {name!r}",
-        hint=", ".join(near) if near else "rocktools hlo list FILE --all lists the instructions",
+        hint=", ".join(near) if near else "rocktools hlo list FILE --all --columns computation lists them",
     )

@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "frame": ("rocktools.cli.frame", "Any frame of the readers, whole or by column."),
     "hlo": ("rocktools.cli.hlo", "What a compiled program says: instructions, scopes, loops, estimates."),
     "link": ("rocktools.cli.link", "Which HLO instruction launched each dispatch, and how sure that is."),
+    "ledger": ("rocktools.cli.ledger", "Where the time of a step went, by phase and component; it adds up."),
     "overlap": ("rocktools.cli.overlap", "What ran at once, and which communication nothing hides."),
     "counters": ("rocktools.cli.counters", "Which hardware counters there are, and how many runs they take."),
     "doctor": ("rocktools.cli.doctor", "What would make a capture on this machine fail or mislead."),

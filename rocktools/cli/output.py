@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import shlex
 import shutil
@@ -103,6 +104,19 @@ def emit_tables(tables: Sequence[Table], output: TableOutput, *, schema: str, he
             text_stream.write("\n".join(texts))
     rows_count = sum(len(table.frame) for table in tables)
     _say_what_was_written(output, f"{count_noun(len(tables), 'table')}, {count_noun(rows_count, 'row')}")
+
+
+def emit_document(document: Mapping[str, object], output: TableOutput) -> None:
+    """Write one JSON document.
+
+    Raises:
+        UsageError: the file is there by now, or cannot be made.
+        RocktoolsError: the file could not be written to its end; nothing of it is left.
+    """
+    with _opened(output) as stream, _as_text(stream) as text_stream:
+        json.dump(document, text_stream, ensure_ascii=False, indent=1)
+        text_stream.write("\n")
+    _say_what_was_written(output, str(document.get("schema", "a document")))
 
 
 @contextmanager

@@ -17,7 +17,7 @@ _SHOWN = (
     *("run", "device", "step_index", "compute_ns", "communication_ns", "copy_ns", "hidden_communication_ns"),
     *("exposed_communication_ns", "exposed_copy_ns", "busy_ns", "idle_ns", "span_ns", "step_ns", "distance_ns"),
 )
-_OPTIONAL = (
+OPTIONAL_COLUMNS = (
     *("exposed_communication_ns", "busy_ns", "idle_ns", "hidden_communication_ns", "span_ns", "communication_ns"),
     *("compute_ns", "step_ns", "distance_ns", "exposed_copy_ns", "copy_ns", "convention"),
 )
@@ -57,7 +57,7 @@ def command(request: LedgerRequest, convention: str | None, output: TableOutput)
         if convention is not None:
             spec, frame = BUSY_TIME, divide_busy_time(frame)
             frame = frame[frame["convention"] == convention].reset_index(drop=True)
-        names = _for_people(frame) if output.table_format is TableFormat.TABLE else list(spec.names)
+        names = shown_columns(frame) if output.table_format is TableFormat.TABLE else list(spec.names)
         methods = ", ".join(sorted({str(name) for name in steps["method"]}))
         title = (
             f"overlap: {count_noun(frame['step_index'].nunique(), 'step')} ({methods}) on "
@@ -69,14 +69,14 @@ def command(request: LedgerRequest, convention: str | None, output: TableOutput)
             evidence=Evidence.MEASURED,
             title=title,
             is_simulated=workspace.is_simulated,
-            optional_columns=_OPTIONAL,
+            optional_columns=OPTIONAL_COLUMNS,
         )
         emit_table(table, output, findings=findings)
     emit_findings(findings)
     return exit_code_of(findings)
 
 
-def _for_people(frame: pd.DataFrame) -> list[str]:
+def shown_columns(frame: pd.DataFrame) -> list[str]:
     """Without the run where there is one only, and without copies where there are none."""
     if "convention" in frame:
         return [name for name in frame.columns if name != "run" or frame[name].nunique() > 1]

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from rocktools.attribution.attribute import attribute_dispatches
@@ -16,9 +17,10 @@ from rocktools.attribution.classify import Bucket, classify_instructions
 from rocktools.attribution.components import ComponentMap
 from rocktools.errors import NothingToRead
 from rocktools.findings import Finding, Severity
-from rocktools.frames import ATTRIBUTED, DISPATCH_EDGES, INSTRUCTIONS, FrameSpec
+from rocktools.frames import ATTRIBUTED, DISPATCH_EDGES, DISPATCHES, INSTRUCTIONS, FrameSpec
 from rocktools.hlo.instructions import build_instructions
 from rocktools.sources.rocpd.parts import assemble_frame
+from rocktools.timeline.grouping import match_rows
 from rocktools.timeline.launches import LAUNCHES, launches_of_calls, launches_of_profile
 from rocktools.timeline.step_rows import StepSources, step_rows
 from rocktools.timeline.steps import StepFindings, StepOptions, find_steps
@@ -49,6 +51,8 @@ class AttributedRuns:
 
     Attributes:
         rows: ATTRIBUTED of all runs.
+        dispatches: DISPATCHES they are made of.
+        edges: DISPATCH_EDGES of those.
         steps: of all runs.
         launches: LAUNCHES; None where no host calls were recorded.
         instructions: INSTRUCTIONS of the programs that have a dispatch.
@@ -58,12 +62,23 @@ class AttributedRuns:
     """
 
     rows: pd.DataFrame
+    dispatches: pd.DataFrame
+    edges: pd.DataFrame
     steps: StepFindings
     launches: pd.DataFrame | None
     instructions: pd.DataFrame
     classified: dict[str, dict[str, dict[str, Bucket]]]
     programs: dict[str, tuple[FoundProgram, ...]]
     findings: tuple[Finding, ...]
+
+    def with_host_calls(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Rows of ATTRIBUTED with the `host_call_id` of the call that launched each; missing for copies."""
+        keys = pd.DataFrame(
+            {"run": rows["run"], "process": rows["process"], "dispatch_id": rows["event_id"]}, copy=False
+        )
+        at = match_rows(keys, self.dispatches, DISPATCHES.key)
+        at = np.where((rows["kind"] == "dispatch").to_numpy(), at, -1)
+        return rows.assign(host_call_id=self.dispatches["host_call_id"].array.take(at, allow_fill=True))
 
 
 def attribute_workspace(workspace: Workspace, options: AttributionOptions) -> AttributedRuns:
@@ -95,20 +110,21 @@ def attribute_workspace(workspace: Workspace, options: AttributionOptions) -> At
     classified, instructions = _classify(runs, edges, options.component_map)
     rows = []
     for label in sorted({str(name) for name in dispatches["run"].unique()}):
-        own = {name: _of_run(frame, label) for name, frame in _run_frames(workspace, dispatches, edges, steps).items()}
         rows.append(
             attribute_dispatches(
-                own["dispatches"],
-                own["edges"],
+                _of_run(dispatches, label),
+                _of_run(edges, label),
                 _of_run(agents, label),
                 classified.get(label, {}),
-                copies=own["copies"],
-                steps=own["steps"],
+                copies=_of_run(workspace.copies(), label),
+                steps=_of_run(steps.frame, label),
                 instructions=instructions.get(label),
             )
         )
     return AttributedRuns(
         rows=_together(rows, ATTRIBUTED),
+        dispatches=dispatches,
+        edges=edges,
         steps=steps,
         launches=launches,
         instructions=_together(list(instructions.values()), INSTRUCTIONS),
@@ -116,12 +132,6 @@ def attribute_workspace(workspace: Workspace, options: AttributionOptions) -> At
         programs={run.run: run.programs for run in runs},
         findings=(*findings, *steps.findings),
     )
-
-
-def _run_frames(
-    workspace: Workspace, dispatches: pd.DataFrame, edges: pd.DataFrame, steps: StepFindings
-) -> dict[str, pd.DataFrame]:
-    return {"dispatches": dispatches, "edges": edges, "copies": workspace.copies(), "steps": steps.frame}
 
 
 def _classify(

@@ -1,12 +1,15 @@
 """Files, folders and run directories -> the compiled programs in them, each once.
 
-A dump of XLA is preferred to the proto in a JAX profile where both hold a program: the dump has the thunk sequence.
+A dump of XLA is preferred to the proto in a JAX profile where both hold a program: the dump has the thunk sequence. The
+id that a text lacks is in the name of its file, `module_0036.jit_step...`: XLA calls its dumps by the id of the module
+(`FilenameFor` in xla/service/dump.cc), which is the program id of profiles.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +29,8 @@ from rocktools.sources.xspace.opening import XSpaceFile, open_xspace
 from rocktools.units import count_noun
 
 _PROFILE_PATTERNS = ("*.xplane.pb", "*.xplane.pb.gz")
+_ID_IN_NAME = re.compile(r"module_(\d+)\.")
+_LISTED = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -46,10 +51,17 @@ class FoundProgram:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FoundPrograms:
-    """The programs of a place, and what of it could not be read."""
+    """The programs of a place, and what of it could not be read.
+
+    Attributes:
+        programs: each once, the largest first.
+        profiles: the JAX profiles among the files.
+        findings: of files that could not be read; findings of a program are in its module.
+    """
 
     programs: tuple[FoundProgram, ...]
-    findings: tuple[Finding, ...]
+    profiles: tuple[Path, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
 
 def find_programs(argument: str | Path) -> FoundPrograms:
@@ -66,22 +78,26 @@ def find_programs(argument: str | Path) -> FoundPrograms:
     if not path.exists():
         raise InputError("no-such-file", "there is no such file or folder", where=str(argument))
     if path.is_file():
-        found = _programs_of_profile(path) if is_xspace(path) else [_read_dump(path)]
-        return _unique(found, [], path)
-    findings: list[Finding] = []
-    found = []
+        if is_xspace(path):
+            return _require_programs(_programs_of_profile(path), path, profiles=(path,))
+        return _require_programs([_read_dump(path)], path)
+    errors: list[tuple[InputError, Path]] = []
+    found: list[FoundProgram] = []
     for dump in find_dumps(path / HLO_FOLDER if (path / HLO_FOLDER).is_dir() else path):
         try:
-            found.append(FoundProgram(program=read_program(dump), path=dump.module_path))
+            found.append(_with_id(FoundProgram(program=read_program(dump), path=dump.module_path)))
         except InputError as error:
-            findings.append(_unreadable(error, dump.module_path))
-    for pattern in _PROFILE_PATTERNS:
-        for profile in sorted(path.rglob(pattern)):
-            try:
-                found += _programs_of_profile(profile)
-            except InputError as error:
-                findings.append(_unreadable(error, profile))
-    return _unique(found, findings, path)
+            errors.append((error, dump.module_path))
+    profiles = sorted(profile for pattern in _PROFILE_PATTERNS for profile in path.rglob(pattern))
+    for profile in profiles:
+        try:
+            found += _programs_of_profile(profile)
+        except InputError as error:
+            errors.append((error, profile))
+    if errors and not found:
+        raise errors[0][0]
+    findings = [_unreadable(error, file) for error, file in errors]
+    return _require_programs(found, path, profiles=profiles, findings=findings)
 
 
 def choose_program(found: FoundPrograms, name: str | None, *, where: str) -> FoundProgram:
@@ -96,28 +112,32 @@ def choose_program(found: FoundPrograms, name: str | None, *, where: str) -> Fou
             return programs[0]
         listed = ", ".join(
             each.program_id if each.program_id == each.name else f"{each.name} ({each.program_id})"
-            for each in programs[:6]
+            for each in programs[:_LISTED]
         )
         raise UsageError(
             "several-programs",
-            f"there are {count_noun(len(programs), 'program')}: {listed}{', ...' if len(programs) > 6 else ''}",
+            f"there are {count_noun(len(programs), 'program')}: {listed}{', ...' if len(programs) > _LISTED else ''}",
             where=where,
-            hint="--program NAME, or one file instead of the folder",
+            hint="--program NAME or --program ID",
         )
     chosen = [each for each in programs if name in (each.name, each.program_id)]
     if len(chosen) == 1:
         return chosen[0]
     if chosen:
-        ids = ", ".join(each.program_id for each in chosen)
+        ids = [each.program_id for each in chosen]
+        paths = ", ".join(str(each.path) for each in chosen[:_LISTED])
         raise UsageError(
-            "several-programs", f"{len(chosen)} programs are called {name!r}", where=where, hint=f"--program ID: {ids}"
+            "several-programs",
+            f"{len(chosen)} programs are called {name!r}",
+            where=where,
+            hint=f"--program ID: {', '.join(ids)}" if len(set(ids)) == len(ids) else f"one of the files: {paths}",
         )
     near = nearest_names(name, [each.name for each in programs])
     raise UsageError(
         "unknown-program",
         f"there is no program {name!r}",
         where=where,
-        hint=", ".join(near or [each.name for each in programs[:6]]),
+        hint=", ".join(near or dict.fromkeys(each.name for each in programs[:_LISTED])),
     )
 
 
@@ -163,7 +183,22 @@ def _labels(values: Iterable[str]) -> pd.Categorical:
 
 
 def _read_dump(path: Path) -> FoundProgram:
-    return FoundProgram(program=read_program(path), path=path)
+    return _with_id(FoundProgram(program=read_program(path), path=path))
+
+
+def _with_id(found: FoundProgram) -> FoundProgram:
+    """The id in the name of the file, where what is in the file has none."""
+    module, match = found.program.module, _ID_IN_NAME.match(found.path.name)
+    if module.program_id is not None or match is None:
+        return found
+    return _called(found, str(int(match[1])))
+
+
+def _called(found: FoundProgram, program_id: str) -> FoundProgram:
+    if found.program.module.program_id == program_id:
+        return found
+    module = replace(found.program.module, program_id=program_id)
+    return replace(found, program=replace(found.program, module=module))
 
 
 def _programs_of_profile(path: Path) -> list[FoundProgram]:
@@ -196,7 +231,9 @@ def _unreadable(error: RocktoolsError, path: Path) -> Finding:
     )
 
 
-def _unique(found: Sequence[FoundProgram], findings: Sequence[Finding], where: Path) -> FoundPrograms:
+def _require_programs(
+    found: Sequence[FoundProgram], where: Path, *, profiles: Sequence[Path] = (), findings: Sequence[Finding] = ()
+) -> FoundPrograms:
     """Each program once.
 
     Raises:
@@ -209,15 +246,28 @@ def _unique(found: Sequence[FoundProgram], findings: Sequence[Finding], where: P
             where=str(where),
             hint="rocktools trace leaves the HLO of a job in the run directory; or set XLA_FLAGS=--xla_dump_to=DIR",
         )
-    return FoundPrograms(programs=unique_programs(found), findings=tuple(findings))
+    return FoundPrograms(programs=unique_programs(found), profiles=tuple(profiles), findings=tuple(findings))
 
 
 def unique_programs(found: Iterable[FoundProgram]) -> tuple[FoundProgram, ...]:
     """Each program once, the largest first: every process of a job dumps, and may profile, the same ones."""
-    best: dict[tuple[str, str, int], FoundProgram] = {}
+    by_content: dict[tuple[str, int], list[FoundProgram]] = {}
     for each in found:
         module = each.program.module
-        key = (module.name, module.label, len(module.instructions))
-        if key not in best or (best[key].program.thunks is None and each.program.thunks is not None):
-            best[key] = each
-    return tuple(sorted(best.values(), key=lambda each: (-len(each.program.module.instructions), each.name)))
+        content = hash(tuple((one.name, one.opcode, str(one.shape)) for one in module.instructions.values()))
+        by_content.setdefault((module.name, content), []).append(each)
+    best: list[FoundProgram] = []
+    for alike in by_content.values():
+        ids = list(dict.fromkeys(each.program.module.program_id for each in alike))
+        known = [program_id for program_id in ids if program_id is not None]
+        # One id of several may be meant where a text has none, so such a text stays a program of its own.
+        if len(known) == 1:
+            best.append(_called(_with_thunks(alike), known[0]))
+        else:
+            best += [_with_thunks([each for each in alike if each.program.module.program_id == one]) for one in ids]
+    return tuple(sorted(best, key=lambda each: (-len(each.program.module.instructions), each.name)))
+
+
+def _with_thunks(alike: Sequence[FoundProgram]) -> FoundProgram:
+    """The first with a thunk sequence, or the first."""
+    return next((each for each in alike if each.program.thunks is not None), alike[0])

@@ -1,0 +1,165 @@
+"""`rocktools ledger`: where the time of a step went, by phase and component, so that it adds up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rocktools.cli.attribution_options import LedgerRequest, attribution_options, ledger_options, select_rows
+from rocktools.cli.options import table_options
+from rocktools.cli.output import (
+    TableFormat,
+    TableOutput,
+    emit_document,
+    emit_findings,
+    emit_table,
+    emit_tables,
+    exit_code_of,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from rocktools.attribution.ledger_document import Ledger
+    from rocktools.render.table import Table
+
+_SCHEMA = "rocktools.ledger/1"
+_PARTS = ("tables", "buckets", "reconciliation", "steps")
+_TITLES = {
+    "phases": "phases",
+    "forward": "forward, by component",
+    "backward": "backward, by component",
+    "rematerialized": "rematerialized forward work, by component",
+    "gradients": "backward matrix products, by what they are the gradient of",
+    "cross_cutting": "across all phases",
+}
+_SHOWN = (
+    *("row", "mean_ns", "share_ratio", "union_ns", "lowest_ns", "highest_ns", "critical_device"),
+    *("rows_count", "expected_count", "found_count", "state"),
+)
+_OF_DEVICES = {"lowest_ns", "highest_ns", "critical_device"}
+_OPTIONAL = (
+    "state",
+    "rows_count",
+    "union_ns",
+    "expected_count",
+    "found_count",
+    "critical_device",
+    "highest_ns",
+    "lowest_ns",
+)
+
+
+@click.command("ledger")
+@ledger_options
+@click.option(
+    "--workload",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="YAML with layers, microsteps and devices: components must then occur as often as they say, or a row fails.",
+)
+@click.option(
+    "--part",
+    type=click.Choice(_PARTS),
+    help="One part only, as a table of its own.  [default: all; buckets for csv and parquet]",
+)
+@table_options()
+def command(request: LedgerRequest, workload: Path | None, part: str | None, output: TableOutput) -> int:
+    """Where the time of a step went: every kernel and copy in exactly one phase and component, with a sum that closes.
+
+    Numbers of the tables are means per device and step; summed and union time stand side by side, with the spread over
+    devices and the device with most. Warm-up steps, and steps that the trace cuts, do not count. JSON is one document
+    with everything (rocktools.ledger/1). Exit code 3 if a count misses what --workload expects.
+
+    PATHS are rocpd databases (*_results.db), JAX profiles (*.xplane.pb), folders, patterns or run directories.
+    """
+    from rocktools import __version__
+    from rocktools.analytic.occurrences import read_workload
+    from rocktools.attribution.ledger_document import ledger_document
+    from rocktools.errors import EXIT_GATE
+    from rocktools.workspace.attributed import attribute_workspace
+    from rocktools.workspace.ledger import build_run_ledger
+    from rocktools.workspace.workspace import Workspace
+
+    expected = None if workload is None else read_workload(workload)
+    options = attribution_options(request)
+    with Workspace.open(request.paths) as workspace:
+        runs = attribute_workspace(workspace, options)
+        rows, steps = select_rows(request, runs)
+        ledger = build_run_ledger(
+            rows,
+            steps,
+            component_map=options.component_map,
+            workload=expected,
+            findings=[*workspace.findings, *runs.findings],
+            is_simulated=workspace.is_simulated,
+        )
+    is_flat = output.table_format in (TableFormat.CSV, TableFormat.PARQUET)
+    if part is not None or is_flat:
+        emit_table(_part(ledger, part or "buckets"), output, findings=ledger.findings)
+    elif output.table_format is TableFormat.JSON:
+        emit_document(ledger_document(ledger, rocktools_version=__version__), output)
+    else:
+        emit_tables(_tables(ledger), output, schema=_SCHEMA, head={})
+    emit_findings(ledger.findings)
+    return EXIT_GATE if ledger.has_failed else exit_code_of(ledger.findings)
+
+
+def _tables(ledger: Ledger) -> list[Table]:
+    """The tables that say something, for people: without lines that have neither time nor a state."""
+    shown = []
+    for name, rows in ledger.tables.groupby("table", observed=True, sort=False):
+        says = (rows["rows_count"].fillna(0) > 0) | rows["state"].notna()
+        if name == "phases" or (rows["rows_count"].fillna(0) > 0).any():
+            shown.append(_ledger_table(ledger, rows[says if name != "phases" else rows.index >= 0], str(name)))
+    return [*shown, _part(ledger, "reconciliation", is_for_people=True)]
+
+
+def _ledger_table(ledger: Ledger, rows: pd.DataFrame, name: str) -> Table:
+    from rocktools.attribution.ledger_tables import LEDGER_ROWS
+
+    hidden = set() if ledger.reconciliation["device"].nunique() > 1 else _OF_DEVICES
+    if not rows["expected_count"].notna().any():
+        hidden = hidden | {"expected_count", "found_count"}
+    names = [name for name in _SHOWN if name not in hidden]
+    title = _TITLES.get(name, name)
+    return _table(ledger, rows[names], LEDGER_ROWS, f"{ledger.title}; {title}" if name == "phases" else title)
+
+
+def _part(ledger: Ledger, part: str, *, is_for_people: bool = False) -> Table:
+    from rocktools.attribution.ledger_tables import LEDGER_ROWS
+    from rocktools.frames import LEDGER, STEPS
+    from rocktools.timeline.overlap import RECONCILIATION
+
+    frames = {
+        "tables": (ledger.tables, LEDGER_ROWS),
+        "buckets": (ledger.buckets, LEDGER),
+        "reconciliation": (ledger.reconciliation, RECONCILIATION),
+        "steps": (STEPS.empty() if ledger.steps is None else ledger.steps, STEPS),
+    }
+    frame, spec = frames[part]
+    if is_for_people:
+        from rocktools.cli.overlap import shown_columns
+
+        frame = frame[shown_columns(frame)]
+    return _table(ledger, frame, spec, "reconciliation with the timeline" if is_for_people else part)
+
+
+def _table(ledger: Ledger, frame: pd.DataFrame, spec: object, title: str) -> Table:
+    from rocktools.cli.overlap import OPTIONAL_COLUMNS
+    from rocktools.evidence import Evidence
+    from rocktools.frames import FrameSpec
+    from rocktools.render.table import table_from_spec
+
+    assert isinstance(spec, FrameSpec)
+    has_inference = bool((ledger.buckets["inferred_ns"] > 0).any())
+    return table_from_spec(
+        frame,
+        spec,
+        evidence=Evidence.INFERRED if has_inference and spec.name != "RECONCILIATION" else Evidence.MEASURED,
+        title=title,
+        is_simulated=ledger.is_simulated,
+        optional_columns=(*_OPTIONAL, *OPTIONAL_COLUMNS),
+    )
