@@ -124,7 +124,8 @@ def find_edges(edges: pd.DataFrame, rows: pd.DataFrame, key: Sequence[str]) -> I
     asked = {name: codes_as_in(edges[name], rows[name]) for name in key}
     places = pd.DataFrame({**known, "place": np.arange(len(edges))}).drop_duplicates(list(key))
     found = pd.DataFrame(asked).merge(places, on=list(key), how="left", validate="many_to_one")["place"]
-    return found.fillna(-1).to_numpy().astype(np.int64)
+    place: IntArray = found.fillna(-1).to_numpy().astype(np.int64)
+    return place
 
 
 def codes_as_in(known: pd.Series, asked: pd.Series) -> IntArray:
@@ -184,7 +185,8 @@ def confidence_ranks(edges: pd.DataFrame) -> IntArray:
     """The place of each row's confidence in `Confidence`: the less, the surer."""
     ranks = {confidence.value: rank for rank, confidence in enumerate(Confidence)}
     of_category = np.array([ranks[label] for label in edges["confidence"].cat.categories], dtype=np.int64)
-    return of_category[edges["confidence"].cat.codes.to_numpy()]
+    rank_of_row: IntArray = of_category[edges["confidence"].cat.codes.to_numpy()]
+    return rank_of_row
 
 
 def _codes(column: pd.Series) -> IntArray:
