@@ -21,6 +21,8 @@ from rocktools.errors import UsageError, nearest_names
 from rocktools.units import count_noun
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas as pd
 
     from rocktools.findings import Finding
@@ -41,8 +43,8 @@ _OPTIONAL = (
     *("fusion_kind", "payload_bytes", "shape"),
 )
 _OPTIONAL_OF_PROGRAMS = (
-    *("instructions_count", "path", "fusions_count", "is_complete", "collectives_count", "thunks_count"),
-    "custom_calls_count",
+    *("instructions_count", "fusions_count", "is_complete", "collectives_count", "custom_calls_count", "thunks_count"),
+    "path",  # the last one: see _programs_table
 )
 _OPTIONAL_OF_KINDS = (
     *("executions_count", "compute_flop", "read_bytes", "written_bytes", "payload_bytes", "unknown_count"),
@@ -97,7 +99,7 @@ def info(path: str, program_name: str | None, part: str | None, output: TableOut
     if program_name is None and part is None and len(found.programs) > 1:
         findings = [*found.findings, *(each for one in found.programs for each in one.program.module.findings)]
         title = f"{count_noun(len(found.programs), 'program')} in {path}; --program NAME looks into one"
-        emit_table(_programs_table(found.programs, output, title, run=path), output, findings=findings)
+        emit_table(_programs_table(found.programs, output, title, where=path), output, findings=findings)
     else:
         chosen = choose_program(found, program_name, where=path)
         findings = [*found.findings, *chosen.program.module.findings]
@@ -168,8 +170,8 @@ def list_instructions(
     if columns is None and output.table_format is TableFormat.TABLE:
         shown = tuple(name for name in _SHOWN if chosen.empty or chosen[name].notna().any())
     optional = () if columns is not None else tuple(dict.fromkeys([_SORTS[sort] or _OPTIONAL[0], *_OPTIONAL]))
-    kind = "instructions" if is_all else "instructions that may launch something"
-    title = f"{module.name}: {len(chosen):,} of {count_noun(len(frame), 'instruction')}, {kind}"
+    others = "" if is_all else "; --all lists what launches nothing, too"
+    title = f"{module.name}: {len(chosen):,} of {count_noun(len(frame), 'instruction')}{others}"
     emit_table(_table(chosen[list(shown)], INSTRUCTIONS, title, optional), output, findings=findings)
     emit_findings(findings)
     return exit_code_of(findings)
@@ -254,20 +256,29 @@ def _one_program(path: str, name: str | None) -> FoundProgram:
     return choose_program(find_programs(path), name, where=path)
 
 
-def _programs_table(
-    programs: Sequence[FoundProgram], output: TableOutput, title: str, *, run: str | None = None
-) -> Table:
+def _programs_table(programs: Sequence[FoundProgram], output: TableOutput, title: str, *, where: str) -> Table:
     from rocktools.frames import PROGRAMS
     from rocktools.workspace.programs import list_programs
 
-    frame = list_programs(programs, run=run or "").drop(columns="run")
+    frame = list_programs(programs, run=where).drop(columns="run")
+    optional = list(_OPTIONAL_OF_PROGRAMS)
     if output.table_format is TableFormat.TABLE:
-        hidden = [name for name in ("thunks_count",) if frame[name].isna().all()]
-        hidden += ["is_complete"] if frame["is_complete"].all() else []
-        hidden += ["path"] if frame["path"].nunique() < 2 else []
-        hidden += ["program_id"] if (frame["program_id"].astype(str) == frame["hlo_module"].astype(str)).all() else []
-        frame = frame.drop(columns=hidden)
-    return _table(frame, PROGRAMS, title, _OPTIONAL_OF_PROGRAMS)
+        ids, names = (frame[name].astype(str) for name in ("program_id", "hlo_module"))
+        if frame.duplicated(["program_id", "hlo_module"]).any():
+            optional.insert(0, optional.pop())  # nothing but the path tells them apart
+        says_nothing = {
+            "program_id": bool((ids == names).all()),
+            "thunks_count": bool(frame["thunks_count"].isna().all()),
+            "is_complete": bool(frame["is_complete"].all()),
+            "path": frame["path"].nunique() < 2,
+        }
+        frame = frame.assign(path=[_below(each.path, where) for each in programs])
+        frame = frame.drop(columns=[name for name, is_so in says_nothing.items() if is_so])
+    return _table(frame, PROGRAMS, title, optional)
+
+
+def _below(path: Path, where: str) -> str:
+    return str(path.relative_to(where)) if path.is_relative_to(where) else str(path)
 
 
 def _part_table(found: FoundProgram, part: str, output: TableOutput) -> Table:
@@ -277,7 +288,7 @@ def _part_table(found: FoundProgram, part: str, output: TableOutput) -> Table:
 
     module = found.program.module
     if part == "program":
-        return _programs_table([found], output, f"program {module.name}")
+        return _programs_table([found], output, f"program {module.name}", where=str(found.path))
     instructions = build_instructions(module)
     if part == "loops":
         spec, frame, title = LOOPS, summarize_loops(module, instructions), "loops"
@@ -288,7 +299,7 @@ def _part_table(found: FoundProgram, part: str, output: TableOutput) -> Table:
             title = "instructions of the part that was read; how often they run is in the part that is missing"
     if output.table_format is TableFormat.TABLE and len(frame):
         says_nothing = [name for name in frame.columns if frame[name].isna().all()]
-        if part == "kinds" and not frame["unknown_count"].any():
+        if part == "kinds" and (module.entry is None or not frame["unknown_count"].any()):
             says_nothing.append("unknown_count")
         frame = frame.drop(columns=says_nothing)
     return _table(frame, spec, title, _OPTIONAL_OF_KINDS)
@@ -324,7 +335,8 @@ def _nothing_listed(module: HloModule, opcode: str | None) -> Iterator[Finding]:
     opcodes = sorted({each.opcode for each in module.instructions.values()})
     advice = "--all lists the insides of fusions too"
     if opcode is not None and opcode not in opcodes:
-        advice = f"opcodes of the program: {', '.join(nearest_names(opcode, opcodes) or opcodes)}"
+        near = nearest_names(opcode, opcodes)
+        advice = f"opcodes of {'a similar name' if near else 'the program'}: {', '.join(near or opcodes)}"
     yield Finding(
         rule="no-instruction-matched",
         severity=Severity.WARNING,
