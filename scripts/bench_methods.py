@@ -150,6 +150,80 @@ def _write_trace(task: dict[str, Any]) -> Callable[[], Outcome]:
     return run
 
 
+def _profile_data(task: dict[str, Any]) -> Callable[[], Outcome]:
+    """jax.profiler.ProfileData: every event, and a dictionary of its statistics unless only devices are wanted."""
+    from jax.profiler import ProfileData
+
+    def run() -> Outcome:
+        count = stats_count = 0
+        total_ns = 0.0
+        for plane in ProfileData.from_file(task["files"][0]).planes:
+            if task["is_devices_only"] and not plane.name.startswith("/device:"):
+                continue
+            for line in plane.lines:
+                for event in line.events:
+                    count += 1
+                    total_ns += event.duration_ns
+                    if not task["is_devices_only"]:
+                        stats_count += len(dict(event.stats))
+        return count, round(total_ns * 1000) + stats_count
+
+    return run
+
+
+def _rocktools_profile(task: dict[str, Any]) -> Callable[[], Outcome]:
+    """Every event of the same lines: its name, and every statistic as integers or as labels."""
+    from rocktools.sources.xspace.messages import STAT_REF
+    from rocktools.sources.xspace.opening import open_xspace
+
+    _warm_profile_reader(task)
+
+    def run() -> Outcome:
+        count = total_ps = stats_count = 0
+        with open_xspace(Path(task["files"][0]), accelerate=task["accelerate"]) as profile:
+            for plane in profile.planes:
+                if task["is_devices_only"] and not plane.name.startswith("/device:"):
+                    continue
+                for line in plane.lines:
+                    events = line.events([] if task["is_devices_only"] else None)
+                    events.names()
+                    for name in events.stat_names:
+                        column = events.stat(name)
+                        stats_count += int(column.is_present.sum())
+                        (column.labels if (column.kinds == STAT_REF).any() else column.integers)()
+                    count += len(events)
+                    total_ps += int(events.duration_ps.sum())
+        return count, total_ps + stats_count
+
+    return run
+
+
+def _rocktools_profile_frames(task: dict[str, Any]) -> Callable[[], Outcome]:
+    """DEVICE_EVENTS and HOST_EVENTS, all columns, both held at once."""
+    from rocktools.sources.xspace.device_events import read_device_events
+    from rocktools.sources.xspace.host_events import read_host_events
+    from rocktools.sources.xspace.opening import open_xspace
+
+    _warm_profile_reader(task)
+
+    def run() -> Outcome:
+        with open_xspace(Path(task["files"][0]), accelerate=task["accelerate"]) as profile:
+            frames = [read([profile], run="bench") for read in (read_device_events, read_host_events)]
+        return sum(map(len, frames)), sum(int(frame["duration_ps"].sum()) for frame in frames)
+
+    return run
+
+
+def _write_profile(task: dict[str, Any]) -> Callable[[], Outcome]:
+    from rocktools.demo.xspace_bulk import BulkShape, write_bulk_xspace
+
+    def run() -> Outcome:
+        totals = write_bulk_xspace(Path(task["files"][0]), BulkShape(**task["shape"]))
+        return totals.events_count, totals.sum_ps
+
+    return run
+
+
 METHODS: dict[str, Method] = {
     "view of dispatches": _view_of_dispatches,
     "union views of dispatches": _union_views_of_dispatches,
@@ -158,6 +232,10 @@ METHODS: dict[str, Method] = {
     "rocktools counters": _rocktools_counters,
     "rocktools health": _rocktools_health,
     "write_trace": _write_trace,
+    "profile data": _profile_data,
+    "rocktools profile": _rocktools_profile,
+    "rocktools profile frames": _rocktools_profile_frames,
+    "write_profile": _write_profile,
 }
 
 
@@ -181,6 +259,21 @@ def _warm_rocktools(task: dict[str, Any]) -> None:
     if task["accelerate"] is not False:
         import adbc_driver_sqlite.dbapi  # noqa: F401
         import pyarrow  # noqa: F401
+
+
+def _warm_profile_reader(task: dict[str, Any]) -> None:
+    """What a first read loads: protobuf, pandas, and the compiled decoder, which numba keeps on disk between runs."""
+    import tempfile
+
+    from rocktools.demo.xspace_bulk import BulkShape, write_bulk_xspace
+    from rocktools.sources.xspace.device_events import read_device_events
+    from rocktools.sources.xspace.opening import open_xspace
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "small.xplane.pb"
+        write_bulk_xspace(path, BulkShape(dispatches_count=100))
+        with open_xspace(path, accelerate=task["accelerate"]) as profile:
+            read_device_events([profile], run="bench")
 
 
 def _resident_bytes() -> int:

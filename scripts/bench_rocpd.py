@@ -1,8 +1,9 @@
-"""The benchmark behind scripts/bench: how fast rocktools reads rocpd databases, as ratios to what people use now.
+"""The benchmark behind scripts/bench: how fast rocktools reads what tools wrote, as ratios to what people use now.
 
-Makes databases with rocktools.demo.rocpd_trace in a temporary folder, and measures every method on them in processes of
-their own (scripts/bench_methods.py), with a warm page cache; medians of several runs. Times are reported, never
-asserted: the exit code is 1 only if two methods read different things, or a measurement failed.
+Makes databases and profiles with rocktools.demo in a temporary folder, and measures every method on them in processes
+of their own (scripts/bench_methods.py), with a warm page cache; medians of several runs. Times are reported, never
+asserted: the exit code is 1 only if two methods read different things, or a measurement failed. JAX profiles have a
+section of their own (scripts/bench_xspace.py).
 
 This process imports neither numpy nor pandas: Linux counts its memory into the highest memory of the processes that it
 starts.
@@ -32,7 +33,7 @@ METHODS_SCRIPT = Path(__file__).with_name("bench_methods.py")
 STOCK_DATABASE = "data/rocpd/rocprofv3-mi300x.db"
 SIZES = (100_000, 1_000_000, 5_000_000)
 QUICK_SIZES = (100_000,)
-PARTS = ("dispatches", "files", "counters", "health", "write")
+PARTS = ("dispatches", "files", "counters", "health", "write", "xspace")
 COUNTERS = ("SQ_WAVES", "SQ_INSTS_VALU", "TCC_HIT", "GRBM_GUI_ACTIVE")
 FILES_COUNT = 4
 TARGET_SIZE = 1_000_000
@@ -43,6 +44,7 @@ FAST = "rocktools, adbc"
 VIEW = "pandas, kernels view"
 UNION = "pandas, union views"
 COUNTER_VIEW = "pandas, counters_collection"
+PROFILE_DATA = "jax.profiler.ProfileData"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +74,10 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A promise: `method` needs `wanted_ratio` times less than `baseline` on `subject`; `remark` tells another size."""
+    """A promise: `method` needs `wanted_ratio` times less than `baseline` on `subject`; `remark` tells another size.
+
+    With `budget_bytes` it is one about memory: the method needs no more than that.
+    """
 
     name: str
     subject: str
@@ -81,6 +86,7 @@ class Target:
     baseline: str
     wanted_ratio: float
     is_memory: bool = False
+    budget_bytes: int = 0
 
 
 class Bench:
@@ -111,11 +117,13 @@ class Bench:
         install_views(path, self.stock)
         return path
 
-    def measure(self, part: str, subject: str, method: str, label: str, task: dict[str, Any]) -> None:
+    def measure(
+        self, part: str, subject: str, method: str, label: str, task: dict[str, Any], repeats: int | None = None
+    ) -> None:
         """Run a method several times; a failure is noted, and the others go on."""
         say(f"{subject}: {label}")
         runs = []
-        for _ in range(self.repeats):
+        for _ in range(repeats or self.repeats):
             for file in task["files"]:
                 warm(Path(file))
             found = run_method(method, task)
@@ -309,7 +317,8 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def render_measurements(bench: Bench) -> str:
     rows = []
     for each in bench.measurements:
-        baseline = {"dispatches": VIEW, "files": UNION, "counters": COUNTER_VIEW}.get(each.part, "")
+        baselines = {"dispatches": VIEW, "files": UNION, "counters": COUNTER_VIEW, "xspace": PROFILE_DATA}
+        baseline = baselines.get(each.part, "")
         ratios = [ratio_of(bench, each.subject, each.method, baseline, is_memory=kind) for kind in (False, True)]
         is_rate = each.part != "health"
         rows.append(
@@ -330,7 +339,11 @@ def render_targets(bench: Bench, wanted: Sequence[Target]) -> tuple[str, list[di
     """The table of promises, and the same for the JSON file."""
     rows, records = [], []
     for target in wanted:
-        ratio = ratio_of(bench, target.subject, target.method, target.baseline, is_memory=target.is_memory)
+        ours = bench.find(target.subject, target.method)
+        if target.budget_bytes:
+            ratio = target.budget_bytes / ours.extra_bytes if ours is not None else None
+        else:
+            ratio = ratio_of(bench, target.subject, target.method, target.baseline, is_memory=target.is_memory)
         verdict = "not measured" if ratio is None else "reached" if ratio >= target.wanted_ratio else "NOT reached"
         shown = "" if ratio is None else f"{ratio:.1f}x"
         rows.append((target.name, target.subject, shown, f"{target.wanted_ratio:g}x", verdict, target.remark))
@@ -341,7 +354,7 @@ def render_targets(bench: Bench, wanted: Sequence[Target]) -> tuple[str, list[di
 def machine() -> dict[str, Any]:
     """What the figures depend on; nothing that names the machine."""
     versions: dict[str, str | None] = {}
-    for name in ("rocktools", "numpy", "pandas", "pyarrow", "adbc-driver-sqlite"):
+    for name in ("rocktools", "numpy", "pandas", "pyarrow", "adbc-driver-sqlite", "numba", "protobuf", "jaxlib"):
         try:
             versions[name] = version(name)
         except PackageNotFoundError:
@@ -358,7 +371,7 @@ def machine() -> dict[str, Any]:
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/bench", description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--quick", action="store_true", help="100,000 dispatches only")
+    parser.add_argument("--quick", action="store_true", help="100,000 dispatches and a profile of 10 MB only")
     parser.add_argument("--sizes", type=_sizes, help="dispatches per file, separated by commas")
     parser.add_argument(
         "--part-size", type=int, default=100_000, help="dispatches per file for several files and counters"
@@ -409,6 +422,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"bench: no such file: {stock_database}", file=sys.stderr)
         return 2
     load = os.getloadavg()[0]
+    wanted = targets(sizes, options.part_size)
     with tempfile.TemporaryDirectory(prefix="rocktools-bench-", dir=options.folder) as folder:
         bench = Bench(Path(folder), repeats=options.repeats, stock=read_stock_views(stock_database))
         if {"dispatches", "health", "write"} & set(options.only):
@@ -417,9 +431,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             bench_files(bench, options.part_size)
         if "counters" in options.only:
             bench_counters(bench, options.part_size)
+        if "xspace" in options.only:
+            from bench_xspace import bench_xspace
+
+            wanted += bench_xspace(bench, is_quick=options.quick)
     say("")
     views = "the stock views of a real file" if bench.stock else "our own views (no --stock-db, no ROCKTOOLS_SHARED)"
-    promised, records = render_targets(bench, targets(sizes, options.part_size))
+    promised, records = render_targets(bench, wanted)
     print(f"Baseline: {views}. Medians of {options.repeats}; load average at the start {load:.1f}.")
     print(f"{render_measurements(bench)}\n\n{promised}")
     differences = disagreements(bench.measurements)

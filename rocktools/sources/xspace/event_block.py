@@ -54,11 +54,14 @@ SpreadStats = dict[int, tuple[np.ndarray, np.ndarray]]
 class Decoder(Protocol):
     """Two ways to decode events, which give the same arrays: with numpy alone, and compiled."""
 
-    def decode_block(self, content: Content, octets: np.ndarray, position: int, end: int) -> tuple[EventBlock, int]:
+    def decode_block(
+        self, content: Content, octets: np.ndarray, position: int, end: int, *, has_stats: bool
+    ) -> tuple[EventBlock, int]:
         """The events from `position` on, of a line that ends at `end`: some of them.
 
         Args:
             content, octets: the same bytes.
+            has_stats: False to step over statistics, which takes a fraction of the time.
 
         Returns:
             The block, and where the next one begins.
@@ -87,7 +90,8 @@ def distinct_values(values: np.ndarray) -> np.ndarray:
     lowest, highest = int(values.min()), int(values.max())
     if highest - lowest >= table_size(len(values)):
         ordered = np.sort(values)  # not numpy.unique: on large arrays its hash table takes ten times as long
-        return ordered[np.append(True, ordered[1:] != ordered[:-1])]
+        distinct: np.ndarray = ordered[np.append(True, ordered[1:] != ordered[:-1])]
+        return distinct
     is_there = np.zeros(highest - lowest + 1, dtype=np.bool_)
     is_there[values - lowest if lowest else values] = True
     return np.flatnonzero(is_there) + lowest

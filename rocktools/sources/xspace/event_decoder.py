@@ -60,9 +60,11 @@ class _Fields:
 class NumpyDecoder:
     """event_block.Decoder with numpy alone."""
 
-    def decode_block(self, content: Content, octets: np.ndarray, position: int, end: int) -> tuple[EventBlock, int]:
+    def decode_block(
+        self, content: Content, octets: np.ndarray, position: int, end: int, *, has_stats: bool
+    ) -> tuple[EventBlock, int]:
         starts, ends, stop = _find_events(content, position, end)
-        events, stats = _decode_events(octets, starts, ends)
+        events, stats = _decode_events(octets, starts, ends, has_stats)
         return EventBlock(**events, **stats), stop
 
     def spread_stats(self, block: EventBlock, wanted: Collection[int] | None) -> SpreadStats:
@@ -106,7 +108,7 @@ def _find_events(content: Content, position: int, end: int) -> tuple[np.ndarray,
 
 
 def _decode_events(
-    octets: np.ndarray, starts: np.ndarray, ends: np.ndarray
+    octets: np.ndarray, starts: np.ndarray, ends: np.ndarray, has_stats: bool
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Columns of the events, and of their statistics."""
     count = len(starts)
@@ -127,10 +129,11 @@ def _decode_events(
         which = fields.which(EVENT_OCCURRENCES, VARINT)
         occurrences[active[which]] = fields.bits[which]
         offset[active[which]] = 0
-        which = fields.which(EVENT_STATS, LENGTH)
-        event = active[which]
-        rounds.append((event, stats_count[event], fields.start[which], fields.end[which]))
-        stats_count[event] += 1
+        if has_stats:
+            which = fields.which(EVENT_STATS, LENGTH)
+            event = active[which]
+            rounds.append((event, stats_count[event], fields.start[which], fields.end[which]))
+            stats_count[event] += 1
         cursor[active] = fields.end
         active = active[fields.end < ends[active]]
     events = {"metadata_id": metadata_id, "offset_ps": offset, "duration_ps": duration, "occurrences": occurrences}

@@ -39,8 +39,10 @@ class CompiledDecoder:
         self._decode = decode
         self._spread = spread
 
-    def decode_block(self, content: Content, octets: np.ndarray, position: int, end: int) -> tuple[EventBlock, int]:
-        return _run_decoder(self._decode, octets, position, end)
+    def decode_block(
+        self, content: Content, octets: np.ndarray, position: int, end: int, *, has_stats: bool
+    ) -> tuple[EventBlock, int]:
+        return _run_decoder(self._decode, octets, position, end, has_stats)
 
     def spread_stats(self, block: EventBlock, wanted: Collection[int] | None) -> SpreadStats:
         stat_ids = find_stats(block, wanted)
@@ -71,7 +73,7 @@ def compile_decoder() -> CompiledDecoder:
         return CompiledDecoder(compile_function(decode_octets), compile_function(spread_rows))
 
 
-def _run_decoder(decode: Any, octets: np.ndarray, position: int, end: int) -> tuple[EventBlock, int]:
+def _run_decoder(decode: Any, octets: np.ndarray, position: int, end: int, has_stats: bool) -> tuple[EventBlock, int]:
     """The events from `position` on, of a line that ends at `end`: some megabytes of them; and where the next begins.
 
     Args:
@@ -86,7 +88,7 @@ def _run_decoder(decode: Any, octets: np.ndarray, position: int, end: int) -> tu
         events = tuple(np.empty(size_bytes // _BYTES_PER_EVENT + _FEWEST_ROWS, dtype=np.int64) for _ in range(4))
         stats_room = size_bytes // _BYTES_PER_STAT + _FEWEST_ROWS
         stats = tuple(np.empty(stats_room, dtype=dtype) for dtype in (np.int32, np.int64, np.int8, np.int64))
-        status, stop, events_count, stats_count = decode(octets, position, limit, end, *events, *stats)
+        status, stop, events_count, stats_count = decode(octets, position, limit, end, has_stats, *events, *stats)
         if status in _ERRORS:
             raise WireError(stop, _ERRORS[status])
         if events_count or status == _DONE:
@@ -112,6 +114,7 @@ def decode_octets(
     position: int,
     limit: int,
     end: int,
+    has_stats: bool,
     metadata_id: np.ndarray,
     offset_ps: np.ndarray,
     duration_ps: np.ndarray,
@@ -188,7 +191,7 @@ def decode_octets(
             depth, message_end = 1, position + size
             event_end = message_end
             continue
-        if depth == 1 and number == 4 and wire_type == 2:
+        if has_stats and depth == 1 and number == 4 and wire_type == 2:
             if stat + 1 == len(stat_id):
                 return 1, start, event, stats_before
             stat += 1

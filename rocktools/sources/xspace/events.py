@@ -94,7 +94,7 @@ def read_events(line: Line, stats: Iterable[str] | None = None) -> Events:
     facts = line.plane.facts
     wanted = None if stats is None else {found for name in stats for found in facts.stat_ids.get(name, ())}
     columns = _Columns(line.decoder, wanted)
-    for block in line.blocks():
+    for block in line.blocks(has_stats=wanted is None or bool(wanted)):
         columns.add(block)
     metadata_id = columns.joined("metadata_id")
     return Events(

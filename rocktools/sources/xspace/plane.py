@@ -163,8 +163,11 @@ class Line:
         """What messages call it."""
         return f"line {self.name!r} (id {self.id})"
 
-    def blocks(self) -> Iterator[EventBlock]:
-        """The events, some megabytes of the file at a time.
+    def blocks(self, *, has_stats: bool = True) -> Iterator[EventBlock]:
+        """The events, some of the file at a time.
+
+        Args:
+            has_stats: False to step over statistics.
 
         Raises:
             DamagedFile: bytes that are no events.
@@ -173,7 +176,7 @@ class Line:
         while position < self._span.end:
             try:
                 block, position = self.decoder.decode_block(
-                    self._source.content, self._source.octets, position, self._span.end
+                    self._source.content, self._source.octets, position, self._span.end, has_stats=has_stats
                 )
             except WireError as error:
                 raise self.damaged(error) from error
