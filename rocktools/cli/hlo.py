@@ -86,7 +86,7 @@ def command() -> None:
     type=click.Choice(_PARTS),
     help="One part only of one program, as a table of its own.  [default: everything; kinds for csv and parquet]",
 )
-@table_options()
+@table_options(top_count=40)
 def info(path: str, program_name: str | None, part: str | None, output: TableOutput) -> int:
     """What is in FILE: the programs, or of one program its kinds of instructions and its loops.
 

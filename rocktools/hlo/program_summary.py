@@ -62,9 +62,15 @@ LOOPS = FrameSpec(
 
 
 def launched_computations(module: HloModule) -> frozenset[str]:
-    """The entry computation, and what loops, calls and branches run; none where the text was cut before the entry."""
+    """The entry computation, and what loops, calls and branches run.
+
+    Of a text that was cut: also what nothing that was read calls. Its caller is in the missing part, and may be the
+    entry, a loop, or a fusion.
+    """
     found: set[str] = set()
-    waiting = [] if module.entry_name is None else [module.entry_name]
+    waiting = [] if module.entry is None else [module.entry.name]
+    if module.entry is None or not module.is_complete:
+        waiting += [name for name in module.computations if not module.callers.get(name)]
     while waiting:
         name = waiting.pop()
         computation = module.computations.get(name)

@@ -72,7 +72,8 @@ def _codes(values: pd.Series) -> npt.NDArray[np.int64]:
     """Integers in the order of the values."""
     if isinstance(values.dtype, pd.CategoricalDtype):
         ranks = np.argsort(np.argsort(values.cat.categories.astype(str).to_numpy(), kind="stable"), kind="stable")
-        return ranks[values.cat.codes.to_numpy()].astype(np.int64)
+        of_row: npt.NDArray[np.int64] = ranks[values.cat.codes.to_numpy()].astype(np.int64)
+        return of_row
     return values.to_numpy(dtype=np.int64)
 
 

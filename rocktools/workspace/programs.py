@@ -254,7 +254,8 @@ def unique_programs(found: Iterable[FoundProgram]) -> tuple[FoundProgram, ...]:
     by_content: dict[tuple[str, int], list[FoundProgram]] = {}
     for each in found:
         module = each.program.module
-        content = hash(tuple((one.name, one.opcode, str(one.shape)) for one in module.instructions.values()))
+        # Text and proto of one program list its computations in different orders.
+        content = hash(frozenset((one.name, one.opcode, str(one.shape)) for one in module.instructions.values()))
         by_content.setdefault((module.name, content), []).append(each)
     best: list[FoundProgram] = []
     for alike in by_content.values():
