@@ -525,6 +525,8 @@ PROGRAMS = FrameSpec(
     ),
 )
 
+_COUNTED_ELSEWHERE = "no rule for this opcode or target, or counted elsewhere: what is inside of a fusion in the fusion, a loop in its body"
+
 INSTRUCTIONS = FrameSpec(
     name="INSTRUCTIONS",
     meaning="One row per HLO instruction of a compiled program; sizes and costs are the compiler's estimates.",
@@ -548,7 +550,12 @@ INSTRUCTIONS = FrameSpec(
             "`instruction`, `fused_root` or `fused_inner`: whose op_name it is",
             "no op_name",
         ),
-        Column("scope", "category", "path without jit, transform and phase tokens", "no op_name"),
+        Column(
+            "scope",
+            "category",
+            "named scopes of the path: without jit, transforms, phases, loops and the primitive; may be empty",
+            "no op_name",
+        ),
         Column(
             "phase",
             "category",
@@ -564,12 +571,15 @@ INSTRUCTIONS = FrameSpec(
             "a trip count is unknown, or it is reached through a branch",
         ),
         Column(
-            "compute_flop", "Int64", "floating-point operations of one execution", "no rule for this opcode or target"
+            "compute_flop",
+            "Int64",
+            "floating-point operations of one execution, transcendental ones aside",
+            _COUNTED_ELSEWHERE,
         ),
         Column(
-            "read_bytes", "Int64", "bytes read by one execution, each operand once", "no rule for this opcode or target"
+            "read_bytes", "Int64", "bytes read by one execution, of each operand what it touches", _COUNTED_ELSEWHERE
         ),
-        Column("written_bytes", "Int64", "bytes written by one execution", "no rule for this opcode or target"),
+        Column("written_bytes", "Int64", "bytes written by one execution", _COUNTED_ELSEWHERE),
         Column(
             "payload_bytes",
             "Int64",

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rocktools.hlo.cost import estimate_costs
 from rocktools.hlo.text_reader import parse_hlo_text
@@ -241,3 +244,55 @@ ENTRY %main () -> f32[] {{
 }}
 """
     assert estimate_costs(parse_hlo_text(text, source="made here"))["x"].read_bytes == read
+
+
+# Against counting elements ----------------------------------------------------------------------------------------
+
+SIZES = st.lists(st.integers(1, 4), min_size=1, max_size=3)
+MOVES = st.lists(st.sampled_from(["slice", "dynamic-slice", "transpose", "reverse", "bitcast", "negate", "broadcast"]))
+
+
+def move(kind: str, name: str, before: str, values: np.ndarray, draw: st.DataObject) -> tuple[str, np.ndarray]:
+    """A line of HLO, and what it makes of the numbers of the parameter's elements."""
+    sizes = values.shape
+    if kind in ("slice", "dynamic-slice"):
+        starts = [draw.draw(st.integers(0, size - 1)) for size in sizes]
+        ends = [draw.draw(st.integers(start + 1, size)) for start, size in zip(starts, sizes, strict=True)]
+        values = values[tuple(slice(start, end) for start, end in zip(starts, ends, strict=True))]
+        if kind == "dynamic-slice":
+            zeros = ", %zero" * len(sizes)
+            rest = f"(%{before}{zeros}), dynamic_slice_sizes={{{','.join(map(str, values.shape))}}}"
+        else:
+            rest = f"(%{before}), slice={{{', '.join(f'[{a}:{b}]' for a, b in zip(starts, ends, strict=True))}}}"
+    elif kind == "transpose":
+        order = draw.draw(st.permutations(range(len(sizes))))
+        values, rest = values.transpose(order), f"(%{before}), dimensions={{{','.join(map(str, order))}}}"
+    elif kind == "reverse":
+        values, rest = values[::-1], f"(%{before}), dimensions={{0}}"
+    elif kind == "bitcast":
+        values, rest = values.reshape(-1), f"(%{before})"
+    elif kind == "broadcast":
+        values, rest = (
+            np.stack([values] * 2),
+            f"(%{before}), dimensions={{{','.join(str(i + 1) for i in range(len(sizes)))}}}",
+        )
+    else:
+        rest = f"(%{before})"
+    return f"  %{name} = f32[{','.join(map(str, values.shape))}] {kind}{rest}", values
+
+
+@given(SIZES, MOVES, st.data())
+def test_what_is_read_is_what_reaches_the_result(sizes, moves, data):
+    """Exactly, if nothing is repeated; where a repeated value is sliced, at most what its slice could need."""
+    values = np.arange(np.prod(sizes)).reshape(sizes)
+    lines = [f"  %n0 = f32[{','.join(map(str, sizes))}] parameter(0)", "  %zero = s32[] constant(0)"]
+    for i, kind in enumerate(moves):
+        line, values = move(kind, f"n{i + 1}", f"n{i}", values, data)
+        lines.append(line)
+    lines.append(f"  ROOT %r = f32[{','.join(map(str, values.shape))}] copy(%n{len(moves)})")
+    operand = f"f32[{','.join(map(str, sizes))}]"
+    found = cost_of(f"f32[{','.join(map(str, values.shape))}]", operand, "\n".join(lines))
+    touched = len(np.unique(values))
+    assert 4 * touched <= found[2] <= 4 * min(np.prod(sizes), values.size)
+    if "broadcast" not in moves:
+        assert found[2] == 4 * touched
