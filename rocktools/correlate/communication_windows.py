@@ -20,18 +20,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from rocktools.correlate.arrays import FloatArray, IntArray, largest_cells, sum_by
 from rocktools.correlate.forward_backward import Posterior, find_posterior
 from rocktools.correlate.iterations import Iterations
 from rocktools.correlate.lane_alignment import AlignmentOptions, Lane
 from rocktools.correlate.lane_links import AMBIGUOUS, CERTAIN, LIKELY, UNLINKED, LaneLinks, instruction_numbers
 from rocktools.correlate.launch_chain import LaunchGraph
 from rocktools.correlate.state_sets import MoveMatrices
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 TOLERANCES_NS = (2_000, 20_000, 200_000)
 _MOST_MISSED = 0.03
@@ -300,14 +296,14 @@ def _learn_weights(
     """How well each collective fits the habits of each candidate: its symbol, and its duration."""
     is_site = site >= 0
     own, ratio = site[is_site], ratios[is_site]
-    count = np.bincount(own, weights=ratio, minlength=sites_count)
-    mean = np.bincount(own, weights=ratio * duration[is_site], minlength=sites_count) / np.maximum(count, 1e-3)
-    squares = np.bincount(own, weights=ratio * duration[is_site] ** 2, minlength=sites_count) / np.maximum(count, 1e-3)
+    count = sum_by(own, ratio, sites_count)
+    mean = sum_by(own, ratio * duration[is_site], sites_count) / np.maximum(count, 1e-3)
+    squares = sum_by(own, ratio * duration[is_site] ** 2, sites_count) / np.maximum(count, 1e-3)
     spread = np.maximum(np.sqrt(np.maximum(squares - mean**2, 0.0)), _LEAST_SPREAD)
     is_known = count > 5
     mean, spread = np.where(is_known, mean, 0.0), np.where(is_known, spread, 1e3)
     symbols_count = int(symbol.max()) + 1
-    joint = np.bincount(symbol[is_site] * sites_count + own, weights=ratio, minlength=symbols_count * sites_count)
+    joint = sum_by(symbol[is_site] * sites_count + own, ratio, symbols_count * sites_count)
     joint = joint.reshape(symbols_count, sites_count) + 0.05
     share = (joint / joint.sum(axis=0))[symbol, np.maximum(site, 0)]
     distance = (duration - mean[np.maximum(site, 0)]) / spread[np.maximum(site, 0)]
@@ -324,15 +320,12 @@ def _side_links(
     options: AlignmentOptions,
 ) -> LaneLinks:
     ratios, starts = posterior.ratios, candidates.starts
-    largest = np.maximum.reduceat(ratios, starts[:-1])
-    cells = np.flatnonzero(ratios == largest[candidates.collective])
-    cell = np.empty(largest.size, dtype=np.int64)
-    cell[candidates.collective[cells[::-1]]] = cells[::-1]
+    largest, cell = largest_cells(ratios, starts, candidates.collective)
     chosen = candidates.occurrence[cell]
     site = np.append(occurrences.site, -1)
     meant = np.append(instruction_numbers(whole), -1)[site[candidates.occurrence]]
     agrees = meant == meant[cell][candidates.collective]
-    ratio = np.bincount(candidates.collective[agrees], weights=ratios[agrees], minlength=largest.size)
+    ratio = sum_by(candidates.collective[agrees], ratios[agrees], largest.size)
     label = np.where(
         ratio >= options.certain_ratio, CERTAIN, np.where(ratio >= options.likely_ratio, LIKELY, AMBIGUOUS)
     )
@@ -348,6 +341,7 @@ def _side_links(
         found[collective] = _by_instruction(meant, site[candidates.occurrence], ratios, range(begin, end))
     return LaneLinks(
         graph=whole,
+        order=np.arange(label.size),
         site=np.where(is_none, -1, site[chosen]),
         label=label,
         ratio=np.where(is_none, np.nan, ratio),

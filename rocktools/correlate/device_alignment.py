@@ -9,24 +9,21 @@ holds is decided by how well the dispatches fit, never by what the tool promises
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
-import numpy.typing as npt
 
+from rocktools.correlate.arrays import BoolArray, IntArray
 from rocktools.correlate.communication_windows import TOLERANCES_NS, SideLinks, align_side_streams
 from rocktools.correlate.dispatch_symbols import DispatchTable
 from rocktools.correlate.kernel_families import KernelFamily, family_of
-from rocktools.correlate.kernel_meanings import KernelSymbol, Meaning, build_meanings
+from rocktools.correlate.kernel_meanings import KernelSymbol, Meaning, build_meanings, only_sites
 from rocktools.correlate.lane_alignment import AlignmentOptions, Lane
 from rocktools.correlate.lane_links import LIKELY, LaneLinks, align_lane
 from rocktools.correlate.launch_chain import LaunchGraph, build_launch_graph
 from rocktools.correlate.launch_sites import LaunchPlan
 from rocktools.findings import Finding, Severity
-
-IntArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 
 _GOOD_FIT = 0.9
 _LEAST_FIT = 0.5
@@ -72,6 +69,12 @@ class Schedules:
             main_meanings=build_meanings(symbols, main.sites),
             families=[family_of(symbol.name) for symbol in symbols],
         )
+
+    def by_stream(self) -> list[Meaning]:
+        """Meanings of the symbols on main streams; then those of the same on streams of their own."""
+        is_side = np.array([bool(site.stream) for site in self.whole.sites], dtype=np.bool_)
+        on_main = [only_sites(meaning, ~is_side) for meaning in self.whole_meanings]
+        return [*on_main, *(only_sites(meaning, is_side) for meaning in self.whole_meanings)]
 
     @property
     def has_side_streams(self) -> bool:
@@ -134,7 +137,8 @@ def align_device(
             break
     best = max(tried, key=lambda each: each.quality)
     fit, lost = best.parts[0].links.fit_ratio, best.parts[0].links.lost_count
-    findings = [] if best.side is None else _check_side_streams(best.side, where)
+    findings = [*_check_order(best.parts[0].links, where)]
+    findings += [] if best.side is None else _check_side_streams(best.side, where)
     if fit < _LEAST_FIT:
         findings = [_mismatch(where, fit, best, rows.size)]
     return DeviceLinks(
@@ -202,14 +206,18 @@ class _Device:
         """All streams in one order."""
         key = self.table.dispatch_id if order is Order.LAUNCH else self.table.start_ns
         rows = rows[np.argsort(key[rows], kind="stable")]
+        lane = self.lane(rows)
+        meanings, families = self.schedules.whole_meanings, self.schedules.families
+        is_side = _is_side(self.table.stream_of[rows], self.is_collective(rows))
+        if is_side.any() and self.schedules.has_side_streams:
+            # What is on a stream of its own is another symbol: it means the sites on such streams only.
+            lane = replace(lane, symbols=lane.symbols + len(meanings) * is_side)
+            meanings = self.schedules.by_stream()
+            families = [*families, *families]
         links = align_lane(
-            self.schedules.whole,
-            self.schedules.whole_meanings,
-            self.schedules.families,
-            self.lane(rows),
-            self.options,
-            compile_loops=self.compile_loops,
+            self.schedules.whole, meanings, families, lane, self.options, compile_loops=self.compile_loops
         )
+        rows = rows[links.order]
         quality = _quality(links, self.is_collective(rows))
         return _Reading(order=order, quality=quality, parts=(LinkedRows(rows=rows, links=links),))
 
@@ -227,6 +235,7 @@ class _Device:
             self.options,
             compile_loops=self.compile_loops,
         )
+        main, main_rows = main.part(links.order), main_rows[links.order]
         found = align_side_streams(
             self.schedules.whole, main, links, side, self.options, compile_loops=self.compile_loops
         )
@@ -306,5 +315,23 @@ def _check_side_streams(side: SideLinks, where: str) -> list[Finding]:
             ),
             numbers=numbers,
             advice=advice,
+        )
+    ]
+
+
+def _check_order(links: LaneLinks, where: str) -> list[Finding]:
+    """Whether neighbours had to be exchanged."""
+    if not links.exchanged_count:
+        return []
+    return [
+        Finding(
+            rule="dispatches-out-of-order",
+            severity=Severity.NOTE,
+            where=where,
+            message=(
+                f"{links.exchanged_count:,} pairs of neighbours among {links.site.size:,} dispatches stand in another "
+                "order than the program launches them, and were exchanged"
+            ),
+            numbers={"exchanged_count": links.exchanged_count, "dispatches_count": links.site.size},
         )
     ]

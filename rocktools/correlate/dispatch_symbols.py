@@ -6,15 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from rocktools.correlate.arrays import IntArray
 from rocktools.correlate.kernel_meanings import KernelSymbol
 from rocktools.frames import GRID, WORKGROUP
 
-IntArray = npt.NDArray[np.int64]
-
 _MISSING = -1
+_TIMES = (("start_ns", "end_ns"), ("pass_start_ns", "pass_end_ns"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -51,9 +50,10 @@ def build_dispatch_table(dispatches: pd.DataFrame) -> DispatchTable:
     """The arrays of these dispatches.
 
     Args:
-        dispatches: DISPATCHES with its key, `agent_id`, `kernel_name` and times; geometry, `queue_id` and `stream_id`
-            are used where they are there. Grids are in work-items, as the frame has them.
+        dispatches: DISPATCHES or COUNTED_DISPATCHES with the key, `agent_id`, `kernel_name` and times; geometry,
+            `queue_id` and `stream_id` are used where they are there. Grids are in work-items, as the frames have them.
     """
+    is_counted = "start_ns" not in dispatches.columns
     names, name_of = _labels(dispatches["kernel_name"])
     grid = _geometry(dispatches, GRID)
     workgroup = _geometry(dispatches, WORKGROUP)
@@ -73,8 +73,8 @@ def build_dispatch_table(dispatches: pd.DataFrame) -> DispatchTable:
         device_of=device_of,
         devices=devices,
         dispatch_id=dispatches["dispatch_id"].to_numpy(dtype=np.int64),
-        start_ns=dispatches["start_ns"].to_numpy(dtype=np.int64),
-        end_ns=dispatches["end_ns"].to_numpy(dtype=np.int64),
+        start_ns=dispatches[_TIMES[is_counted][0]].to_numpy(dtype=np.int64),
+        end_ns=dispatches[_TIMES[is_counted][1]].to_numpy(dtype=np.int64),
         stream_of=_streams(dispatches),
     )
 
@@ -101,7 +101,7 @@ def _labels(column: pd.Series) -> tuple[list[str], IntArray]:
 def _integers(dispatches: pd.DataFrame, name: str) -> IntArray | None:
     if name not in dispatches.columns:
         return None
-    return dispatches[name].to_numpy(dtype=np.int64, na_value=_MISSING)
+    return np.asarray(dispatches[name].to_numpy(dtype=np.int64, na_value=_MISSING))
 
 
 def _geometry(dispatches: pd.DataFrame, names: Sequence[str]) -> list[IntArray]:
@@ -127,5 +127,5 @@ def _streams(dispatches: pd.DataFrame) -> IntArray:
     for name in ("stream_id", "queue_id"):
         column = _integers(dispatches, name)
         if column is not None and column.size and (column != _MISSING).all() and column.min() != column.max():
-            return pd.factorize(column)[0].astype(np.int64)
+            return np.asarray(pd.factorize(column)[0], dtype=np.int64)
     return np.zeros(len(dispatches), dtype=np.int64)

@@ -12,13 +12,10 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from rocktools.correlate.arrays import FloatArray, IntArray
 from rocktools.correlate.state_sets import MoveMatrices
 from rocktools.extras import require_extra
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
 
 BLOCK = 8
 """Dispatches in a block: short, so that a lost dispatch makes few blocks differ, and products cannot underflow."""

@@ -15,17 +15,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from rocktools.correlate.arrays import BoolArray, IntArray
 from rocktools.correlate.kernel_families import KernelFamily
 from rocktools.correlate.kernel_meanings import may_be_part_of
 from rocktools.correlate.launch_chain import LaunchChain, passed_ranges
 from rocktools.correlate.launch_sites import SiteKind
 from rocktools.correlate.schedule_learning import Habits
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 _LEAST_TIMES = 3.0
 _SUBSTITUTE_SHARE = 0.5

@@ -10,19 +10,15 @@ Nothing here knows an order.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import numpy as np
-import numpy.typing as npt
 
+from rocktools.correlate.arrays import BoolArray, FloatArray, IntArray
 from rocktools.correlate.kernel_families import KernelFamily, family_of
 from rocktools.correlate.launch_sites import LaunchSite, SiteKind
 from rocktools.correlate.names import strip_symbol
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 Geometry = tuple[int, int, int]
 
@@ -153,6 +149,14 @@ def _equal_weights(ground: Ground, sites: Sequence[int], *, weight: float, outsi
         weights=np.full(len(sites), weight),
         outside=outside,
     )
+
+
+def only_sites(meaning: Meaning, is_possible: BoolArray) -> Meaning:
+    """The same, of those sites only; unchanged where none of them is left, or its kernels are XLA's own."""
+    kept = is_possible[meaning.sites]
+    if meaning.ground is not Ground.FAMILY or not kept.any():
+        return meaning
+    return replace(meaning, sites=meaning.sites[kept], weights=meaning.weights[kept])
 
 
 def padded(sizes: Sequence[int]) -> Geometry | None:

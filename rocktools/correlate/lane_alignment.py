@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from rocktools.correlate.arrays import BoolArray, FloatArray, IntArray
 from rocktools.correlate.forward_backward import Posterior, find_posterior
 from rocktools.correlate.further_kernels import find_neighbourhoods, find_substitutes
 from rocktools.correlate.kernel_meanings import Ground, Meaning
@@ -25,10 +25,6 @@ from rocktools.correlate.schedule_learning import (
     learn_meanings,
 )
 from rocktools.correlate.state_sets import StateSets, build_move_matrices, build_state_sets
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 _SUBSTITUTED_EMISSION = 0.98
 

@@ -11,19 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from rocktools.correlate.arrays import BoolArray, FloatArray, IntArray, count_by, sum_by
 from rocktools.correlate.further_kernels import find_further_kernels, find_neighbourhoods, link_further_kernels
 from rocktools.correlate.iterations import Iterations, count_iterations
 from rocktools.correlate.kernel_families import KernelFamily
 from rocktools.correlate.kernel_meanings import Ground, Meaning
 from rocktools.correlate.lane_alignment import AlignmentOptions, Lane, LaneKnowledge, LanePass, learn_lane, pass_over
 from rocktools.correlate.launch_chain import LaunchChain, LaunchGraph
+from rocktools.correlate.order_repair import exchanged_order, find_exchanges
 from rocktools.correlate.schedule_learning import CONFIDENT, count_passages, states_of_cells
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 UNLINKED, AMBIGUOUS, LIKELY, CERTAIN = range(4)
 _SHOWN_RATIO = 0.02
@@ -39,6 +36,8 @@ class LaneLinks:
 
     Attributes:
         graph: of the sites.
+        order: the place in the lane of each dispatch; links are in the order in which they were made, in which
+            neighbours may have been exchanged.
         site: state of each, -1 where it has none.
         label: `UNLINKED` to `CERTAIN`.
         ratio: probability of the instruction; NaN where it is linked by habit, or not at all.
@@ -47,9 +46,11 @@ class LaneLinks:
         candidates: of ambiguous ones: sites and probabilities of their instructions, most probable first.
         lost_count: estimate of the dispatches that the trace lost.
         fit_ratio: dispatches that are linked, among all between the first and the last of them.
+        exchanged_count: pairs of neighbours that were exchanged.
     """
 
     graph: LaunchGraph
+    order: IntArray
     site: IntArray
     label: IntArray
     ratio: FloatArray
@@ -58,6 +59,7 @@ class LaneLinks:
     candidates: Candidates = field(default_factory=dict)
     lost_count: float = 0.0
     fit_ratio: float = 0.0
+    exchanged_count: int = 0
 
 
 def align_lane(
@@ -84,8 +86,34 @@ def align_lane(
     if knowledge.places(lane.symbols).size == 0:
         return _without_links(graph, lane.symbols.size)
     done = pass_over(knowledge, lane, compile_loops=compile_loops)
+    order, exchanged = _repaired_order(knowledge, done, lane.symbols.size)
+    if exchanged.size:
+        lane = lane.part(order)
+        done = pass_over(knowledge, lane, compile_loops=compile_loops)
     links = _link_first_kernels(knowledge, lane, done, options)
-    return _link_further_kernels(knowledge, families, lane, done, links)
+    links = _link_further_kernels(knowledge, families, lane, done, links)
+    if exchanged.size:
+        doubtful = np.concatenate([exchanged, _twins(links, lane.symbols)])
+        links.label[doubtful] = np.minimum(links.label[doubtful], LIKELY)
+    return replace(links, order=order, exchanged_count=exchanged.size // 2)
+
+
+def _repaired_order(knowledge: LaneKnowledge, done: LanePass, count: int) -> tuple[IntArray, IntArray]:
+    """An order of the lane in which neighbours are exchanged where that fits; and which ones, by their new places."""
+    exchanges = find_exchanges(knowledge.chain, knowledge.meanings, done.lane.symbols, done.decoding)
+    order = np.arange(count)
+    inner = exchanged_order(done.places.size, exchanges)
+    # What has no meaning stays where it is.
+    order[done.places] = done.places[inner]
+    return order, done.places[np.concatenate([exchanges, exchanges + 1])]
+
+
+def _twins(links: LaneLinks, symbols: IntArray) -> IntArray:
+    """Neighbours with one kernel at different sites: where others stood in the wrong order, they may do so unseen."""
+    placed = np.flatnonzero(links.site >= 0)
+    first, second = placed[:-1], placed[1:]
+    is_twin = (symbols[first] == symbols[second]) & (links.site[first] != links.site[second])
+    return np.concatenate([first[is_twin], second[is_twin]])
 
 
 def _without_links(graph: LaunchGraph, count: int) -> LaneLinks:
@@ -95,6 +123,7 @@ def _without_links(graph: LaunchGraph, count: int) -> LaneLinks:
     counters = np.full((count, depth), -1, dtype=np.int64)
     return LaneLinks(
         graph=graph,
+        order=np.arange(count),
         site=no_site,
         label=np.full(count, UNLINKED, dtype=np.int64),
         ratio=np.full(count, np.nan),
@@ -156,7 +185,7 @@ def _instruction_ratios(
     meant = np.append(instructions, -1)[np.minimum(states, instructions.size)]
     chosen = meant[done.decoding.cell]
     agrees = meant == chosen[dispatch_of]
-    ratio = np.bincount(dispatch_of[agrees], weights=done.posterior.ratios[agrees], minlength=done.places.size)
+    ratio = sum_by(dispatch_of[agrees], done.posterior.ratios[agrees], done.places.size)
     return ratio, ratio < options.likely_ratio
 
 
@@ -214,11 +243,11 @@ def _cap_lone_stretches(chain: LaunchChain, done: LanePass, label: IntArray) -> 
     was_outside = np.diff(np.cumsum(decoding.position == graph.outside)[placed]) > 0
     begins = np.concatenate([[True], ~follows | was_outside])
     stretch = np.cumsum(begins) - 1
-    lengths = np.bincount(stretch)
-    sizes = np.bincount(graph.program_of, minlength=len(graph.program_ids))
+    lengths = count_by(stretch, int(stretch[-1]) + 1)
+    sizes = count_by(graph.program_of, len(graph.program_ids))
     least = np.minimum(_LONE_STRETCH, sizes)[graph.program_of[position]]
     is_lone = lengths[stretch] < least
-    capped = label.copy()
+    capped: IntArray = label.copy()
     capped[placed[is_lone]] = np.minimum(capped[placed[is_lone]], LIKELY)
     return capped
 
@@ -227,7 +256,7 @@ def _lost_count(knowledge: LaneKnowledge, done: LanePass) -> float:
     """Passages of sites that normally leave a dispatch, and left none."""
     passed = count_passages(knowledge.chain, done.decoding)
     first = done.decoding.position[done.decoding.is_first]
-    emitted = np.bincount(first, minlength=knowledge.chain.graph.sites_count)
+    emitted = count_by(first, knowledge.chain.graph.sites_count)
     is_usual = knowledge.habits.emission > _NORMALLY_EMITS
     return float(np.maximum(passed - emitted, 0.0)[is_usual].sum())
 
@@ -245,7 +274,7 @@ def _link_further_kernels(
     is_first = done.decoding.is_first
     placed, position = done.places[is_first], done.decoding.position[is_first]
     around = find_neighbourhoods(lane.symbols, placed, position, chain.graph.outside)
-    emitted = np.bincount(position, minlength=chain.graph.sites_count).astype(np.float64)
+    emitted = count_by(position, chain.graph.sites_count).astype(np.float64)
     habits = replace(knowledge.habits, emitted=emitted)
     further = find_further_kernels(chain, habits, around, families)
     owner, follows = link_further_kernels(chain, further, around)

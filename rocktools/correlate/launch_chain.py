@@ -15,13 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from rocktools.correlate.arrays import BoolArray, FloatArray, IntArray
 from rocktools.correlate.launch_sites import Launch, LaunchPlan, LaunchSite, Loop, Step
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 JUMP = 1e-9
 """From anywhere to anywhere: a lost buffer, a capture that was switched on in the middle of a step."""
@@ -322,7 +318,8 @@ def sum_ways(arcs: FloatArray, silent: FloatArray) -> FloatArray:
             ways[row] = found
         if largest < _SETTLED:
             return ways
-    return np.asarray(np.linalg.solve((np.eye(len(arcs)) - silent[:, None] * arcs).T, arcs.T).T)
+    solved: FloatArray = np.linalg.solve((np.eye(len(arcs)) - silent[:, None] * arcs).T, arcs.T)
+    return solved.T
 
 
 def _needed_pauses(graph: LaunchGraph, emission: FloatArray, duration_ns: FloatArray) -> FloatArray:

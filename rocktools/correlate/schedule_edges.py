@@ -7,18 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from rocktools.correlate.arrays import BoolArray, FloatArray, IntArray
 from rocktools.correlate.dispatch_symbols import number_rows
 from rocktools.correlate.edges import SHOWN_CANDIDATES, Confidence, Method
 from rocktools.correlate.lane_links import AMBIGUOUS, CERTAIN, LIKELY, UNLINKED
 from rocktools.correlate.launch_sites import LaunchPlan
 from rocktools.frames import DISPATCH_EDGES, nullable_int64, require_frame
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 CONFIDENCES: Mapping[int, Confidence] = {
     UNLINKED: Confidence.UNLINKED,

@@ -10,16 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from rocktools.correlate.arrays import BoolArray, FloatArray, IntArray, count_by, largest_cells, sum_by
 from rocktools.correlate.forward_backward import Posterior
 from rocktools.correlate.kernel_meanings import Ground, Meaning
 from rocktools.correlate.launch_chain import LaunchChain, LaunchGraph, passed_ranges
 from rocktools.correlate.state_sets import StateSets
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 CONFIDENT = 0.9
 _LONGEST_PASS = 80  # more sites than that in one go are a lost stretch, which says nothing about habits
@@ -74,10 +70,7 @@ def states_of_cells(sets: StateSets, posterior: Posterior) -> tuple[IntArray, In
 def decode(sets: StateSets, posterior: Posterior, outside: int) -> Decoding:
     """The most probable state of each dispatch; of equal ones the first."""
     dispatch_of, states = states_of_cells(sets, posterior)
-    largest = np.maximum.reduceat(posterior.ratios, posterior.starts[:-1])
-    cells = np.flatnonzero(posterior.ratios == largest[dispatch_of])
-    cell = np.empty(largest.size, dtype=np.int64)
-    cell[dispatch_of[cells[::-1]]] = cells[::-1]
+    largest, cell = largest_cells(posterior.ratios, posterior.starts, dispatch_of)
     state = states[cell]
     return Decoding(
         state=state,
@@ -108,8 +101,8 @@ def learn_habits(
     dispatch_of, states = states_of_cells(sets, posterior)
     is_first = states < size
     site, ratio = states[is_first], posterior.ratios[is_first]
-    emitted = np.bincount(site, weights=ratio, minlength=size)
-    busy_ns = np.bincount(site, weights=ratio * durations_ns[dispatch_of[is_first]], minlength=size)
+    emitted = sum_by(site, ratio, size)
+    busy_ns = sum_by(site, ratio * durations_ns[dispatch_of[is_first]], size)
     passed = count_passages(chain, decoding)
     passed = np.maximum(passed, emitted)
     return Habits(
@@ -126,7 +119,7 @@ def count_passages(chain: LaunchChain, decoding: Decoding) -> FloatArray:
     known = np.flatnonzero(decoding.ratio >= CONFIDENT)
     position = decoding.position[known]
     is_step = decoding.is_first[known] & (position < graph.outside)
-    passed = np.bincount(position[is_step], minlength=graph.sites_count).astype(np.float64)
+    passed = count_by(position[is_step], graph.sites_count).astype(np.float64)
     origin, target = position[:-1], position[1:]
     is_move = is_step[1:] & (origin < graph.outside)
     pairs, counts = np.unique(origin[is_move] * (graph.outside + 1) + target[is_move], return_counts=True)
@@ -181,7 +174,7 @@ def learn_meanings(
     first_of_site = first[is_family].sum(axis=0)
     base = stay.sum(axis=1) / max(at_site.sum(), 1.0)
     learned = list(meanings)
-    for symbol in np.flatnonzero(is_family):
+    for symbol in np.flatnonzero(is_family).tolist():
         meaning = meanings[symbol]
         sites = meaning.sites
         if is_final:
@@ -201,5 +194,5 @@ def _count(
     symbols: IntArray, sites: IntArray, ratios: FloatArray, is_counted: BoolArray, symbols_count: int, sites_count: int
 ) -> FloatArray:
     keys = symbols[is_counted] * sites_count + sites[is_counted]
-    counts = np.bincount(keys, weights=ratios[is_counted], minlength=symbols_count * sites_count)
+    counts = sum_by(keys, ratios[is_counted], symbols_count * sites_count)
     return counts.reshape(symbols_count, sites_count)

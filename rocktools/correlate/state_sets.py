@@ -14,14 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from rocktools.correlate.arrays import FloatArray, IntArray
 from rocktools.correlate.kernel_meanings import Meaning
 from rocktools.correlate.launch_chain import LaunchChain
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 PAUSE_EDGES_NS = 1000.0 * 1.4 ** np.arange(36)
 """Pauses are compared by bucket, so that equal matrices are found."""
