@@ -525,8 +525,10 @@ PROGRAMS = FrameSpec(
     ),
 )
 
-_COUNTED_ELSEWHERE = "no rule for this opcode or target, or counted elsewhere: what is inside of a fusion in the fusion, a loop in its body"
-
+_COUNTED_ELSEWHERE = (
+    "no rule for this opcode or target, or counted elsewhere: what is inside of a fusion in the fusion, "
+    "a loop in its body"
+)
 INSTRUCTIONS = FrameSpec(
     name="INSTRUCTIONS",
     meaning="One row per HLO instruction of a compiled program; sizes and costs are the compiler's estimates.",
