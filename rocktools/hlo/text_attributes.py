@@ -17,6 +17,7 @@ _NAME = re.compile(r"\s*,?\s*([A-Za-z_][\w.\-]*)=", re.DOTALL)
 _SIMPLE = re.compile(
     rf'(?:{_STRING}|\{{[^{{}}\[\]()"]*(?:{_STRING}[^{{}}\[\]()"]*)*\}}|[%\w.\-]+(?:->[\w?]+)?)(?=,|\s*$)', re.DOTALL
 )
+_MORE_CALLED = re.compile(r"\s*,\s*(%[\w.\-]+)(?=,|\s*$)")
 _METADATA = re.compile(rf'(\w+)=({_STRING}|\{{[^}}]*\}}|[^\s"{{}}]+)', re.DOTALL)
 
 # Attributes whose values name computations, in the order in which the proto lists what an instruction calls.
@@ -36,6 +37,10 @@ def parse_attributes(text: str, start: int) -> dict[str, str]:
     end = len(text.rstrip())
     while start < end:
         head = _NAME.match(text, start)
+        more = _MORE_CALLED.match(text, start) if head is None and "calls" in found else None
+        if more:
+            found["calls"], start = f"{found['calls']}, {more.group(1)}", more.end()
+            continue
         if head is None:
             raise UnreadableText("no attribute begins here", start)
         name = head.group(1)
@@ -69,7 +74,7 @@ def take_called(attributes: dict[str, str]) -> tuple[str, ...]:
         value = attributes.pop(name, None)
         if value is None:
             continue
-        names = split_list(value[1:-1]) if value.startswith("{") else [value]
+        names = split_list(value[1:-1] if value.startswith("{") else value)
         called += [each.lstrip("%") for each in names]
     return tuple(called)
 

@@ -15,12 +15,17 @@ from rocktools.hlo.text_scan import UnreadableText, find_closing, split_list
 
 _NAME = r'[^\s=,(){}\[\]"/]+'
 INSTRUCTION_HEAD = re.compile(rf"\s*(ROOT\s+)?%?({_NAME})\s*=\s*")
-COMPUTATION_HEAD = re.compile(rf"\s*(ENTRY\s+)?%?({_NAME})\s*(?:\(.*\)\s*->.*)?\{{\s*$")
+_COMPUTATION_HEAD = re.compile(rf"\s*(ENTRY\s+)?%?({_NAME})\s*(?:\(.*\)\s*->.*)?\{{\s*$")
 _OPCODE = re.compile(r"\s*([a-z][a-z0-9\-]*)\(")
 _SIMPLE_OPERANDS = re.compile(r"[^()\[\]{}\"]*\)")
-_OPERAND = re.compile(rf"(?:.*[\s}}\])])?%?({_NAME})$", re.DOTALL)
+_OPERAND = re.compile(rf"%?({_NAME})")
 _WITH_ARGUMENT = ("parameter", "constant")
 _NO_ATTRIBUTES: Mapping[str, str] = MappingProxyType({})
+
+
+def match_computation_head(line: str) -> re.Match[str] | None:
+    """The line that opens a computation: whether it is the entry, and its name, are groups 1 and 2."""
+    return _COMPUTATION_HEAD.match(line) if line.rstrip().endswith("{") else None
 
 
 @dataclass(slots=True)
@@ -97,7 +102,8 @@ def _operands(line: str, start: int, end: int) -> tuple[str, ...]:
     """Names of the operands, each with its shape before it or not."""
     names = []
     for part in split_list(line[start:end]):
-        operand = _OPERAND.match(part)
+        words = part.split()
+        operand = _OPERAND.fullmatch(words[-1]) if words else None
         if operand is None:
             raise UnreadableText(f"{part!r} is no operand", start)
         names.append(operand.group(1))

@@ -5,6 +5,7 @@ The forms read are those of XLA from 2024 to 2026; the grammar is that of XLA's 
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,14 +16,16 @@ from rocktools.findings import Finding, Severity
 from rocktools.hlo.module import Computation, HloModule, Instruction, StackFrame
 from rocktools.hlo.stack_frames import TABLE_NAMES, FrameTables
 from rocktools.hlo.text_attributes import parse_attributes, plain_value
-from rocktools.hlo.text_lines import COMPUTATION_HEAD, INSTRUCTION_HEAD, LineReader
+from rocktools.hlo.text_lines import INSTRUCTION_HEAD, LineReader, match_computation_head
 from rocktools.hlo.text_scan import UnreadableText
 
 _MODULE_HEAD = re.compile(r"HloModule\s+([^\s,]+)")
 _CLOSING = re.compile(r"\s*\}\s*(?:,.*)?$")
-_ELISION = re.compile(r"[\s#/<\[(.…-]*(?:$|.*\b(?:omitted|truncated|elided|skipped|cut)\b)", re.IGNORECASE)
+_ELISION_WORD = re.compile(r"\b(?:omitted|truncated|elided|skipped|cut)\b", re.IGNORECASE)
+_ELISION_MARKS = " \t\r.…-#/<>[]()"
 _COMMENT_LINE = re.compile(r"\s*(?://|/\*.*\*/\s*$)")
 _EXAMPLES_AT_MOST = 20
+_HEAD_ENDS_AT_MOST = 20
 
 
 def parse_hlo_text(text: str, source: str) -> HloModule:
@@ -72,8 +75,8 @@ class _Reading:
     is_entry_open: bool = False
 
     def read(self, first: int) -> HloModule:
-        name, attributes = self._module_head(first)
-        index = self._read_tables(first + 1)
+        name, attributes, behind = self._module_head(first)
+        index = self._read_tables(behind)
         frames = self.tables.stack_frames_of_text()
         self.line_reader = LineReader(frames=frames)
         while index < len(self.lines):
@@ -101,16 +104,34 @@ class _Reading:
             is_complete=self.is_complete,
         )
 
-    def _module_head(self, index: int) -> tuple[str, dict[str, str]]:
+    def _module_head(self, index: int) -> tuple[str, dict[str, str], int]:
+        """Name and attributes of the module, and the line behind them.
+
+        They take one line, but for tables that XLA of 2026 may append (origin_recovery_table, debug_attributes), which
+        end in lines that begin with a brace.
+        """
         line = self.lines[index]
         head = _MODULE_HEAD.match(line)
         assert head is not None
+        behind = index + 1
         try:
             attributes = parse_attributes(line, head.end())
         except UnreadableText as unreadable:
-            self._unread(index, unreadable, "the first line of the module")
-            return head.group(1), {}
-        return head.group(1), {name: plain_value(value) for name, value in attributes.items()}
+            longer = self._longer_head(index, head.end()) if unreadable.is_open else None
+            if longer is None:
+                self._unread(index, unreadable, "the first line of the module")
+                return head.group(1), {}, behind
+            attributes, behind = longer
+        return head.group(1), {name: plain_value(value) for name, value in attributes.items()}, behind
+
+    def _longer_head(self, index: int, start: int) -> tuple[dict[str, str], int] | None:
+        ends = (at for at in range(index + 1, len(self.lines)) if self.lines[at].startswith("}"))
+        for end in itertools.islice(ends, _HEAD_ENDS_AT_MOST):
+            try:
+                return parse_attributes("\n".join(self.lines[index : end + 1]), start), end + 1
+            except UnreadableText:
+                continue
+        return None
 
     def _read_tables(self, index: int) -> int:
         """Read the tables of stack frames, where there are any; the line behind them."""
@@ -140,11 +161,11 @@ class _Reading:
                 self._close()
         elif INSTRUCTION_HEAD.match(line) and self.open_name is not None:
             return self._read_instruction(index)
-        elif COMPUTATION_HEAD.match(line):
+        elif match_computation_head(line):
             self._open(index, line)
         elif _CLOSING.match(line) and self.open_name is not None:
             self._close()
-        elif _ELISION.match(line):
+        elif not line.strip(_ELISION_MARKS) or _ELISION_WORD.search(line):
             self.is_complete = False
             self._note("hlo-text-elided", index, 0, f"lines were left out here: {_shorten(line.strip())!r}")
         else:
@@ -153,39 +174,46 @@ class _Reading:
         return index + 1
 
     def _read_instruction(self, index: int) -> int:
-        assert self.open_name is not None
-        line, behind = self.lines[index], index + 1
-        while True:
-            try:
-                instruction = self.line_reader.parse_instruction(
-                    line,
-                    computation=self.open_name,
-                    position=len(self.open_instructions),
-                    line_number=index + 1,
-                )
-            except UnreadableText as unreadable:
-                if unreadable.is_open and self._goes_on(behind):
-                    line, behind = f"{line}\n{self.lines[behind]}", behind + 1
-                    continue
-                self._unread(index, unreadable, "an instruction")
-                return behind
-            self.open_instructions.append(instruction)
+        try:
+            self._add_instruction(index, index + 1)
+        except UnreadableText as unreadable:
+            behind = self._end_of_instruction(index + 1) if unreadable.is_open else index + 1
+            if behind > index + 1:
+                try:
+                    self._add_instruction(index, behind)
+                except UnreadableText:
+                    pass
+                else:
+                    return behind
+            self._unread(index, unreadable, "an instruction")
             return behind
+        return index + 1
 
-    def _goes_on(self, index: int) -> bool:
-        """Whether a line can be the rest of an instruction that was left open (literals may go over lines)."""
-        if index >= len(self.lines) - 1:
-            return False
-        line = self.lines[index]
-        begins_another = INSTRUCTION_HEAD.match(line) or COMPUTATION_HEAD.match(line) or _CLOSING.match(line)
-        return not begins_another
+    def _add_instruction(self, index: int, behind: int) -> None:
+        assert self.open_name is not None
+        line = self.lines[index] if behind == index + 1 else "\n".join(self.lines[index:behind])
+        self.open_instructions.append(
+            self.line_reader.parse_instruction(
+                line, computation=self.open_name, position=len(self.open_instructions), line_number=index + 1
+            )
+        )
+
+    def _end_of_instruction(self, index: int) -> int:
+        """The line behind those that can be the rest of an instruction that was left open (literals may be long)."""
+        while index < len(self.lines) - 1:
+            line = self.lines[index]
+            begins_another = INSTRUCTION_HEAD.match(line) or match_computation_head(line) or _CLOSING.match(line)
+            if begins_another or not line.strip():
+                break
+            index += 1
+        return index
 
     def _open(self, index: int, line: str) -> None:
         if self.open_name is not None:
             self._note("hlo-text-unclosed", index, 0, f"the computation {self.open_name!r} is not closed before this")
             self.is_complete = False
             self._close()
-        head = COMPUTATION_HEAD.match(line)
+        head = match_computation_head(line)
         assert head is not None
         self.open_name, self.is_entry_open = head.group(2), head.group(1) is not None
         self.open_instructions = []
