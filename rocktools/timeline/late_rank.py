@@ -21,6 +21,7 @@ import pandas as pd
 
 from rocktools.evidence import Evidence
 from rocktools.findings import Finding, Severity
+from rocktools.frames import Column, FrameSpec, require_frame
 from rocktools.intervals import union_length_by
 from rocktools.timeline.activities import Activity, labels_column, time_rows
 from rocktools.timeline.clocks import check_clocks, host_of
@@ -34,6 +35,20 @@ EXPLAINED_RATIO = 0.5
 
 MORE_ROWS_RATIO = 0.01
 """Share by which a rank must run more kernels than the others for its longer compute to be extra work."""
+
+
+BACKWARD_COMPUTE = FrameSpec(
+    name="BACKWARD_COMPUTE",
+    meaning="One row per device and step: how long compute of the backward pass ran, overlaps counted once.",
+    key=("run", "device", "step_index"),
+    sort=("run", "device", "step_index"),
+    columns=(
+        Column("run", "category", "label of the run"),
+        Column("device", "category", "label of the device, as in AGENTS"),
+        Column("step_index", "int64", "step, as in STEPS"),
+        Column("backward_ns", "int64", "union of compute in the phases backward and rematerialized"),
+    ),
+)
 
 
 class LateCause(str, Enum):
@@ -146,7 +161,7 @@ def find_late_ranks(
 
 
 def backward_compute(rows: pd.DataFrame) -> pd.DataFrame:
-    """Union of compute in the backward and rematerialized phases: run, device, step_index, backward_ns.
+    """BACKWARD_COMPUTE of the rows that are in a step.
 
     Args:
         rows: ATTRIBUTED, at least run, device, step_index, start_ns, end_ns, activity, phase.
@@ -157,7 +172,8 @@ def backward_compute(rows: pd.DataFrame) -> pd.DataFrame:
     frame = rows.iloc[timed.kept[timed.groups.example]][keys].reset_index(drop=True)
     lengths = union_length_by(timed.start_ns, timed.end_ns, timed.groups.of, len(timed.groups))
     frame = frame.assign(run=labels_column(frame["run"]), device=labels_column(frame["device"]), backward_ns=lengths)
-    return frame.sort_values(keys, ignore_index=True)
+    frame = frame.astype({"step_index": "int64"}).sort_values(keys, ignore_index=True)
+    return require_frame(frame, BACKWARD_COMPUTE)
 
 
 def _means(common: pd.DataFrame, skew: pd.DataFrame, backward: pd.DataFrame | None) -> pd.DataFrame:
