@@ -129,9 +129,9 @@ class ValueSources:
         for caller in callers:
             if caller.opcode == "while":
                 values.append((caller.operands[0], index))
-                root = self.roots.get(parameter.computation)
-                if root is not None and caller.called and caller.called[0] == parameter.computation:
-                    values.append((root.name, index))
+                body = self.roots.get(caller.called[0]) if caller.called else None
+                if body is not None:  # of the iteration before, which the condition sees, too
+                    values.append((body.name, index))
             elif caller.opcode == "call" and number < len(caller.operands):
                 values.append((caller.operands[number], index))
             elif caller.opcode == "conditional":
