@@ -74,7 +74,8 @@ def _codes(values: pd.Series) -> npt.NDArray[np.int64]:
         ranks = np.argsort(np.argsort(values.cat.categories.astype(str).to_numpy(), kind="stable"), kind="stable")
         of_row: npt.NDArray[np.int64] = ranks[values.cat.codes.to_numpy()].astype(np.int64)
         return of_row
-    return values.to_numpy(dtype=np.int64)
+    numbers: npt.NDArray[np.int64] = values.to_numpy(dtype=np.int64)
+    return numbers
 
 
 def _plane_numbers(devices: pd.DataFrame) -> dict[str, int]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -13,10 +14,13 @@ from rocktools.sources.rocpd.parts import assemble_frame, label_constant
 from rocktools.workspace.frame_parts import part_of_frame
 from rocktools.workspace.links import LinkedRun
 
+_DISPATCHES = "dispatches"
 _WHOSE = (
     Column("run", "category", "label of the run"),
     Column("rows", "category", "`dispatches`, or `host events` where the CPU backend ran the program"),
 )
+# Beside `dispatches_count` a `dispatches_ratio` could not have a short heading.
+_RENAMED = {"dispatches_ratio": "count_ratio"}
 
 
 def _with_whose(spec: FrameSpec) -> FrameSpec:
@@ -26,7 +30,10 @@ def _with_whose(spec: FrameSpec) -> FrameSpec:
         meaning=spec.meaning,
         key=(*names, *spec.key),
         sort=(*names, *spec.sort),
-        columns=(*_WHOSE, *spec.columns),
+        columns=(
+            *_WHOSE,
+            *(replace(column, name=_RENAMED.get(column.name, column.name)) for column in spec.columns),
+        ),
     )
 
 
@@ -41,18 +48,26 @@ class LinkCoverage:
     Attributes:
         coverage: LINK_COVERAGE.
         unlinked: LINK_UNLINKED.
-        rows_count: dispatches and host events.
-        linked_count: those that have an instruction.
+        dispatches_count: of all runs.
+        host_events_count: of the CPU backend, with an instruction or not.
+        linked_count: those of both that have an instruction.
+        programs: names of those that have any of them, the one with most first.
         total_ns: their durations added up.
         linked_ns: of those that have an instruction.
     """
 
     coverage: pd.DataFrame
     unlinked: pd.DataFrame
-    rows_count: int
+    dispatches_count: int
+    host_events_count: int
     linked_count: int
+    programs: tuple[str, ...]
     total_ns: int
     linked_ns: int
+
+    @property
+    def rows_count(self) -> int:
+        return self.dispatches_count + self.host_events_count
 
 
 def cover_runs(runs: Sequence[LinkedRun]) -> LinkCoverage:
@@ -64,11 +79,25 @@ def cover_runs(runs: Sequence[LinkedRun]) -> LinkCoverage:
     return LinkCoverage(
         coverage=assemble_frame(coverage_parts, LINK_COVERAGE),
         unlinked=assemble_frame(unlinked_parts, LINK_UNLINKED),
-        rows_count=sum(coverage.dispatches_count for coverage in each),
+        dispatches_count=sum(coverage.dispatches_count for _, rows, coverage in found if rows == _DISPATCHES),
+        host_events_count=sum(coverage.dispatches_count for _, rows, coverage in found if rows != _DISPATCHES),
         linked_count=sum(coverage.linked_count for coverage in each),
+        programs=_linked_programs(runs),
         total_ns=sum(coverage.total_ns or 0 for coverage in each),
         linked_ns=sum(coverage.linked_ns or 0 for coverage in each),
     )
+
+
+def _linked_programs(runs: Sequence[LinkedRun]) -> tuple[str, ...]:
+    counts: Counter[str] = Counter()
+    for run in runs:
+        names = {program.program_id: program.name for program in reversed(run.programs)}
+        for edges in (run.edges, run.host_edges):
+            linked = edges["program_id"][edges["instruction"].notna().to_numpy()]
+            for program_id, count in linked.value_counts().items():
+                if count:
+                    counts[names.get(str(program_id), str(program_id))] += int(count)
+    return tuple(name for name, _ in counts.most_common())
 
 
 def collect_edges(runs: Sequence[LinkedRun]) -> tuple[FrameSpec, pd.DataFrame]:
@@ -81,11 +110,11 @@ def collect_edges(runs: Sequence[LinkedRun]) -> tuple[FrameSpec, pd.DataFrame]:
 
 def _coverages(run: LinkedRun) -> Iterator[tuple[str, Coverage]]:
     if len(run.edges):
-        yield "dispatches", build_coverage(run.edges, run.dispatches)
+        yield _DISPATCHES, build_coverage(run.edges, run.dispatches)
     if len(run.host_edges):
         yield "host events", build_coverage(run.host_edges, run.host_events)
 
 
 def _part(frame: pd.DataFrame, spec: FrameSpec, run: str, rows: str) -> dict[str, object]:
     whose = {"run": label_constant(run, len(frame)), "rows": label_constant(rows, len(frame))}
-    return {**whose, **part_of_frame(frame, spec)}
+    return {**whose, **{_RENAMED.get(name, name): column for name, column in part_of_frame(frame, spec).items()}}

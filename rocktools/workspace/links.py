@@ -1,12 +1,8 @@
-"""The dispatches of a workspace, and the compiled programs of the same runs -> which instruction each belongs to.
-
-Programs are looked for where a capture leaves them: `hlo/` of the run directory, the HLO protos of a JAX profile. Files
-that the user names stand in for both.
-"""
+"""The dispatches of a workspace, and the compiled programs of the same runs -> which instruction each belongs to."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,15 +13,19 @@ from pandas.api.types import union_categoricals
 from rocktools.correlate.annotations import link_annotated
 from rocktools.correlate.edges import find_edges
 from rocktools.correlate.link import link_dispatches
-from rocktools.correlate.schedule import align_programs
-from rocktools.errors import NothingToRead
-from rocktools.findings import Finding
-from rocktools.frames import DISPATCH_EDGES, EVENT_EDGES, require_frame
+from rocktools.correlate.profiles import match_profiles
+from rocktools.findings import Finding, Severity, has_fault
+from rocktools.frames import DEVICE_EVENTS, DISPATCH_EDGES, EVENT_EDGES, require_frame
 from rocktools.hlo.instructions import build_instructions
 from rocktools.hlo.module import HloModule
-from rocktools.rundir import HLO_FOLDER
+from rocktools.sources.rocpd.parts import assemble_frame
+from rocktools.sources.xspace.device_events import device_event_parts
+from rocktools.sources.xspace.opening import open_xspace
+from rocktools.units import count_noun
+from rocktools.workspace.frame_parts import part_of_frame
 from rocktools.workspace.profiles import LoadedProfile
-from rocktools.workspace.programs import FoundProgram, find_programs, programs_of_profile, unique_programs
+from rocktools.workspace.programs import FoundProgram
+from rocktools.workspace.run_programs import RunPrograms, programs_of_runs
 from rocktools.workspace.workspace import Workspace
 
 FACTS = ("phase", "scope", "custom_call_target")
@@ -93,23 +93,22 @@ def link_runs(workspace: Workspace, hlo: Sequence[str | Path] = ()) -> list[Link
     """Every run of the workspace with its links, in the order of the labels.
 
     Args:
-        hlo: files or folders with the compiled programs; () looks for them in the runs.
+        hlo: as in `programs_of_runs`.
 
     Raises:
         InputError: what `hlo` names cannot be read.
         NothingToRead: `hlo` is (), and no run has a compiled program.
     """
-    named = _named_programs(hlo)
-    runs = sorted({source.run for source in workspace.sources()})
-    programs = {run: named or _programs_of_run(workspace, run) for run in runs}
-    if not any(programs.values()):
-        raise NothingToRead(
-            "no-programs",
-            "there is no compiled program in the run: no hlo/ folder, and no HLO in a JAX profile",
-            where=", ".join(str(source.path) for source in list(workspace.sources())[:3]),
-            hint="--hlo FILE names a dump of XLA; rocktools trace makes one with each trace",
-        )
-    return [_link_run(workspace, run, programs[run]) for run in runs]
+    return [_link_run(workspace, run, found) for run, found in programs_of_runs(workspace, hlo).items()]
+
+
+def findings_of(runs: Iterable[LinkedRun]) -> list[Finding]:
+    """What linking raised, each once: runs that share a program share its findings."""
+    unique: list[Finding] = []
+    for finding in (finding for run in runs for finding in run.findings):
+        if finding not in unique:
+            unique.append(finding)
+    return unique
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -129,7 +128,7 @@ def link_dispatches_of(workspace: Workspace, hlo: Sequence[str | Path] = ()) -> 
     """Every dispatch of the workspace with its instruction.
 
     Args:
-        hlo: as in `link_runs`.
+        hlo: as in `programs_of_runs`.
 
     Raises:
         InputError: what `hlo` names cannot be read.
@@ -143,62 +142,84 @@ def link_dispatches_of(workspace: Workspace, hlo: Sequence[str | Path] = ()) -> 
             united = union_categoricals([table[name] for table in tables])
             tables = [table.assign(**{name: table[name].cat.set_categories(united.categories)}) for table in tables]
     joined = pd.concat(tables, ignore_index=True) if len(tables) > 1 else tables[0]
-    return LinkedDispatches(dispatches=joined, findings=tuple(finding for run in runs for finding in run.findings))
+    return LinkedDispatches(dispatches=joined, findings=tuple(findings_of(runs)))
 
 
-def _named_programs(hlo: Sequence[str | Path]) -> tuple[FoundProgram, ...]:
-    found: list[FoundProgram] = []
-    for path in hlo:
-        found += find_programs(path).programs
-    return unique_programs(found)
-
-
-def _programs_of_run(workspace: Workspace, run: str) -> tuple[FoundProgram, ...]:
-    found: list[FoundProgram] = []
-    for root in sorted(
-        {source.root for source in workspace.sources() if source.run == run and source.root is not None}
-    ):
-        if (root / HLO_FOLDER).is_dir():
-            try:
-                found += find_programs(root / HLO_FOLDER).programs
-            except NothingToRead:
-                continue
-    for profile in _profiles(workspace, run):
-        found += programs_of_profile(profile.file)
-    return unique_programs(found)
-
-
-def _profiles(workspace: Workspace, run: str) -> list[LoadedProfile]:
-    return [profile for profile in workspace.profiles if profile.source.run == run]
-
-
-def _link_run(workspace: Workspace, run: str, programs: tuple[FoundProgram, ...]) -> LinkedRun:
+def _link_run(workspace: Workspace, run: str, found: RunPrograms) -> LinkedRun:
     dispatches = workspace.dispatches()
     dispatches = dispatches[dispatches["run"] == run].reset_index(drop=True)
-    modules = {program.program_id: program.program.module for program in reversed(programs)}
-    findings = [finding for program in programs for finding in program.program.module.findings]
-    profiles = [profile for profile in _profiles(workspace, run) if not profile.is_beside_trace]
+    modules = found.modules()
+    findings = [*found.findings, *(each for one in found.programs for each in one.program.module.findings)]
+    profiles = [profile for profile in workspace.profiles_of(run) if not profile.is_beside_trace]
     is_profiled = dispatches["process"].isin([profile.label for profile in profiles]).to_numpy()
     parts = []
     if not is_profiled.all():
-        traced = link_dispatches(
-            dispatches[~is_profiled].reset_index(drop=True), [each.program for each in programs], align=align_programs
-        )
-        parts.append(traced.edges)
-        findings += traced.findings
+        edges, raised = _link_trace(workspace, run, found, dispatches[~is_profiled].reset_index(drop=True))
+        parts.append(edges)
+        findings += raised
     for profile in profiles:
         edges, raised = _link_profile(profile, modules)
         parts.append(edges)
         findings += raised
+    edges = _concatenated(parts)
     host_events, host_edges, raised = _link_host_events(workspace, run, modules)
+    findings += [*raised, *_check_linked(run, found, edges, findings)]
     return LinkedRun(
         run=run,
         dispatches=dispatches,
-        edges=_concatenated(parts),
+        edges=edges,
         host_events=host_events,
         host_edges=host_edges,
-        programs=programs,
-        findings=(*findings, *raised),
+        programs=found.programs,
+        findings=tuple(findings),
+    )
+
+
+def _link_trace(
+    workspace: Workspace, run: str, found: RunPrograms, dispatches: pd.DataFrame
+) -> tuple[pd.DataFrame, list[Finding]]:
+    """DISPATCH_EDGES of what rocprofv3 traced, by a profile of the same program where there is one."""
+    profiled: pd.DataFrame | None = None
+    findings: list[Finding] = []
+    events = _events_beside(workspace, run, found.profiles)
+    if len(events):
+        event_edges, findings = link_annotated(events, found.modules())
+        if bool(event_edges["instruction"].notna().any()):
+            match = match_profiles(events, event_edges, dispatches)
+            profiled = match.edges
+            findings += match.findings
+    linked = link_dispatches(dispatches, [each.program for each in found.programs], profile_edges=profiled)
+    return linked.edges, [*findings, *linked.findings]
+
+
+def _events_beside(workspace: Workspace, run: str, named: Sequence[Path]) -> pd.DataFrame:
+    """DEVICE_EVENTS of the profiles that lie in the run beside its trace, and of those that were named."""
+    frames = [profile.events() for profile in workspace.profiles_of(run) if profile.is_beside_trace]
+    for path in named:
+        with open_xspace(path) as file:
+            # Profiles of one host may be named together; as runs of their own they cannot be taken for one.
+            parts = device_event_parts(file, run=str(path), host=file.host)
+            frames.append(assemble_frame(parts, DEVICE_EVENTS))
+    return assemble_frame([part_of_frame(frame, DEVICE_EVENTS) for frame in frames if len(frame)], DEVICE_EVENTS)
+
+
+def _check_linked(run: str, found: RunPrograms, edges: pd.DataFrame, findings: Sequence[Finding]) -> Iterator[Finding]:
+    """A run with dispatches of which none is linked, where nothing else says so."""
+    if edges.empty or bool(edges["instruction"].notna().any()) or has_fault(findings):
+        return
+    names = ", ".join(dict.fromkeys(program.name for program in found.programs[:3]))
+    yield Finding(
+        rule="nothing-linked",
+        severity=Severity.WARNING,
+        where=run,
+        message=(
+            f"none of {count_noun(len(edges), 'dispatch')} is linked to {count_noun(len(found.programs), 'program')}"
+            f" ({names})"
+            if names
+            else f"the run has no compiled program, so none of {count_noun(len(edges), 'dispatch')} is linked"
+        ),
+        numbers={"dispatches_count": len(edges), "programs_count": len(found.programs)},
+        advice="--hlo FILE names the dump of the program that ran" if not names else "is the dump that of this run?",
     )
 
 
@@ -237,7 +258,4 @@ def _link_host_events(
 
 def _concatenated(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """DISPATCH_EDGES in one frame, categories and all."""
-    from rocktools.sources.rocpd.parts import assemble_frame
-    from rocktools.workspace.frame_parts import part_of_frame
-
     return assemble_frame([part_of_frame(part, DISPATCH_EDGES) for part in parts], DISPATCH_EDGES)

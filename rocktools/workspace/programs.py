@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from rocktools.errors import InputError, NothingToRead, RocktoolsError, UsageError, nearest_names
+from rocktools.errors import InputError, NothingToRead, UnknownFormat, UsageError, nearest_names
 from rocktools.findings import Finding, Severity
 from rocktools.frames import PROGRAMS, nullable_int64, require_frame
 from rocktools.hlo.dumps import find_dumps, read_program
@@ -31,6 +31,7 @@ from rocktools.units import count_noun
 _PROFILE_PATTERNS = ("*.xplane.pb", "*.xplane.pb.gz")
 _ID_IN_NAME = re.compile(r"module_(\d+)\.")
 _LISTED = 6
+_SQLITE_MAGIC = b"SQLite format 3\0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -78,6 +79,7 @@ def find_programs(argument: str | Path) -> FoundPrograms:
     if not path.exists():
         raise InputError("no-such-file", "there is no such file or folder", where=str(argument))
     if path.is_file():
+        _refuse_database(path)
         if is_xspace(path):
             return _require_programs(_programs_of_profile(path), path, profiles=(path,))
         return _require_programs([_read_dump(path)], path)
@@ -96,8 +98,24 @@ def find_programs(argument: str | Path) -> FoundPrograms:
             errors.append((error, profile))
     if errors and not found:
         raise errors[0][0]
-    findings = [_unreadable(error, file) for error, file in errors]
+    findings = [unreadable_program(error, file) for error, file in errors]
     return _require_programs(found, path, profiles=profiles, findings=findings)
+
+
+def _refuse_database(path: Path) -> None:
+    """Tell apart early what is easily named in the wrong place: `--hlo trace.db`."""
+    try:
+        with path.open("rb") as stream:
+            start = stream.read(len(_SQLITE_MAGIC))
+    except OSError as error:
+        raise InputError("cannot-read", f"the file cannot be read: {error.strerror}", where=str(path)) from error
+    if start == _SQLITE_MAGIC:
+        raise UnknownFormat(
+            "not-hlo",
+            "this is a database (SQLite), not a compiled program",
+            where=str(path),
+            hint="rocktools info says what is in a trace; where one is meant, it goes before --hlo: PATH --hlo [FILE]",
+        )
 
 
 def choose_program(found: FoundPrograms, name: str | None, *, where: str) -> FoundProgram:
@@ -212,16 +230,16 @@ def programs_of_profile(profile: XSpaceFile) -> list[FoundProgram]:
     Raises:
         InputError: a proto is damaged.
     """
-    return [
-        FoundProgram(
-            program=CompiledProgram(module=parse_hlo_proto(proto, f"{profile.path}, program {name}"), thunks=None),
-            path=profile.path,
-        )
-        for name, proto in profile.hlo_protos().items()
-    ]
+    found = []
+    for program_id, proto in profile.hlo_protos().items():
+        module = parse_hlo_proto(proto, f"{profile.path}, program {program_id}")
+        program = CompiledProgram(module=module, thunks=None)
+        found.append(_called(FoundProgram(program=program, path=profile.path), program_id))
+    return found
 
 
-def _unreadable(error: RocktoolsError, path: Path) -> Finding:
+def unreadable_program(error: InputError, path: Path) -> Finding:
+    """A file that holds a program, or should, and was left out."""
     return Finding(
         rule=error.reference,
         severity=Severity.FAULT,

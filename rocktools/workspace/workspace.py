@@ -353,7 +353,12 @@ class Workspace:
 
     def sources(self) -> tuple[SourcePath, ...]:
         """The file of each process and profile."""
-        return tuple(each.source for each in (*self.loaded, *self.replayed, *self.profiles))
+        loaded = [each.source for each in self.loaded]
+        return (*loaded, *(each.source for each in self.replayed), *(each.source for each in self.profiles))
+
+    def profiles_of(self, run: str) -> list[LoadedProfile]:
+        """The JAX profiles of a run, in the order in which their rows stand in frames."""
+        return sorted((each for each in self.profiles if each.source.run == run), key=lambda profile: profile.label)
 
     def _paths(self) -> list[str]:
         return [str(source.path) for source in self.sources()]
