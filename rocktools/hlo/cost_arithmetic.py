@@ -59,7 +59,7 @@ _NO_FLOP = frozenset(
      "shift-right-arithmetic", "shift-right-logical", "slice", "sort", "stochastic-convert", "topk", "transpose",
      "tuple", "xor"}
 )  # fmt: skip
-_DEEPEST = 64  # computations within computations; a damaged module may call in a circle
+_DEEPEST = 8  # computations that apply computations; a damaged module may call in a circle
 
 
 def operand_shapes(module: HloModule, instruction: Instruction) -> list[Shape]:

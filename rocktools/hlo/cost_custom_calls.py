@@ -68,10 +68,11 @@ def _configuration(call: Instruction, name: str) -> Mapping[str, object]:
 def _count_product(call: Instruction, operands: Sequence[Shape]) -> Arithmetic:
     configuration = _configuration(call, "gemm_backend_config")
     numbers = configuration.get("dot_dimension_numbers")
-    if not isinstance(numbers, Mapping):
+    contracting = configured_dimensions(numbers, "lhs_contracting_dimensions")
+    if not contracting:  # of a product that sums nothing XLA makes no library call
         raise NoCostRule("its backend_config has no dimension numbers")
     result = results_of(call)[0]
-    flop = count_product_flop(operands[0], result, configured_dimensions(numbers, "lhs_contracting_dimensions"))
+    flop = count_product_flop(operands[0], result, contracting)
     return Arithmetic(flop) + _count_epilogue(configuration, result.elements_count)
 
 
@@ -98,9 +99,9 @@ def _count_grouped(call: Instruction, operands: Sequence[Shape]) -> Arithmetic:
     configuration = _configuration(call, "grouped_gemm_backend_config")
     ragged = configuration.get("ragged_dot_dimension_numbers")
     numbers = ragged.get("dot_dimension_numbers") if isinstance(ragged, Mapping) else None
-    if not isinstance(numbers, Mapping) or len(operands) < 3:
-        raise NoCostRule("its backend_config has no ragged dimension numbers")
     contracting = configured_dimensions(numbers, "lhs_contracting_dimensions")
+    if not contracting or len(operands) < 3:
+        raise NoCostRule("its backend_config has no ragged dimension numbers")
     ragged_dimensions = configured_dimensions(ragged, "lhs_ragged_dimensions")
     flop = count_ragged_flop(operands[0], operands[2], results_of(call)[0], contracting, ragged_dimensions)
     return Arithmetic(flop)

@@ -19,7 +19,7 @@ from rocktools.hlo.module import Computation, HloModule, Instruction
 
 _VIEWS = frozenset({"bitcast", "reshape"})
 _NESTED = frozenset({"fusion", "async-start", "call"})
-_DEEPEST = 64
+_DEEPEST = 8  # fusions within fusions; XLA was seen to nest two levels
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,50 +53,58 @@ def walk_computation(module: HloModule, name: str, asked: int | None = None, dep
         raise NoCostRule("computations are nested too deeply, or in a circle")
     local = {instruction.name: instruction for instruction in computation.instructions}
     in_place = _updates_in_place(computation, root, local)
+    walk = _Walk(module=module, local=local, in_place=in_place, depth=depth)
+    walk.touched.written_bytes = _written(root, local, in_place)
     wanted = {name: local[name].shape.elements_count for name in in_place}
     wanted[root.name] = root.shape.elements_count if asked is None else asked
-    touched = Touched(written_bytes=_written(root, local, in_place))
     for instruction in reversed(computation.instructions):
         count = min(wanted.get(instruction.name, 0), max(1, instruction.shape.elements_count))
         if not count:
             continue
         if instruction.parameter_number is not None:
-            touched.parameters[instruction.parameter_number] = count
+            walk.touched.parameters[instruction.parameter_number] = count
             continue
         if instruction.shape.is_tuple:  # one of its values asks for all of them
             count = instruction.shape.elements_count
-        for operand, needed in _ask(module, instruction, local, count, instruction.name in in_place, touched, depth):
+        for operand, needed in walk.ask(instruction, count):
             wanted[operand] = wanted.get(operand, 0) + needed
-    return touched
+    return walk.touched
 
 
-def _ask(
-    module: HloModule,
-    instruction: Instruction,
-    local: Mapping[str, Instruction],
-    count: int,
-    in_place: bool,
-    touched: Touched,
-    depth: int,
-) -> Iterator[tuple[str, int]]:
-    """Operands of an inner instruction and what it needs of each for `count` elements; adds what it calculates."""
-    missing = next((name for name in instruction.operands if name not in local), None)
-    if missing is not None:
-        raise NoCostRule(f"operand {missing} of {instruction.name} inside of it is not in the module")
-    if instruction.opcode in _NESTED:
+@dataclass(slots=True, kw_only=True)
+class _Walk:
+    """A walk through one computation: its instructions by name, which of them update in place, what was found."""
+
+    module: HloModule
+    local: Mapping[str, Instruction]
+    in_place: frozenset[str]
+    depth: int
+    touched: Touched = field(default_factory=Touched)
+
+    def ask(self, instruction: Instruction, count: int) -> Iterator[tuple[str, int]]:
+        """Operands of an instruction and what it needs of each for `count` elements; adds what it calculates."""
+        missing = next((name for name in instruction.operands if name not in self.local), None)
+        if missing is not None:
+            raise NoCostRule(f"operand {missing} of {instruction.name} inside of it is not in the module")
+        if instruction.opcode in _NESTED:
+            yield from self._ask_nested(instruction, count)
+            return
+        arithmetic = _count(self.module, instruction, self.touched)
+        self.touched.arithmetic += arithmetic.share(count, max(1, instruction.shape.elements_count))
+        shapes = [self.local[name].shape for name in instruction.operands]
+        needs = list_needs(self.module, instruction, shapes, count, instruction.name in self.in_place)
+        yield from zip(instruction.operands, needs, strict=True)
+
+    def _ask_nested(self, instruction: Instruction, count: int) -> Iterator[tuple[str, int]]:
         if not instruction.called:
             raise NoCostRule(f"{instruction.name} inside of it calls nothing")
-        inner = walk_computation(
-            module, instruction.called[0], None if instruction.shape.is_tuple else count, depth + 1
-        )
-        touched.arithmetic += inner.arithmetic
+        asked = None if instruction.shape.is_tuple else count
+        inner = walk_computation(self.module, instruction.called[0], asked, self.depth + 1)
+        self.touched.arithmetic += inner.arithmetic
+        if inner.payload_bytes is not None:
+            self.touched.payload_bytes = inner.payload_bytes + (self.touched.payload_bytes or 0)
         for number, needed in inner.parameters.items():
             yield instruction.operands[number], needed
-        return
-    arithmetic = _count(module, instruction, touched)
-    touched.arithmetic += arithmetic.share(count, max(1, instruction.shape.elements_count))
-    shapes = [local[name].shape for name in instruction.operands]
-    yield from zip(instruction.operands, list_needs(module, instruction, shapes, count, in_place), strict=True)
 
 
 def _count(module: HloModule, instruction: Instruction, touched: Touched) -> Arithmetic:

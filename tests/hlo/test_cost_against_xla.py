@@ -33,6 +33,7 @@ class Compared:
 
 def compare(text: str, source: str) -> tuple[HloModule, list[Compared]]:
     jax = pytest.importorskip("jax")
+    pytest.importorskip("jaxlib._hlo")
     if not hasattr(pytest.importorskip("jaxlib.xla_client")._xla, "hlo_module_cost_analysis"):
         pytest.skip("this jaxlib has no cost analysis of HLO modules")
     client = jax.devices("cpu")[0].client
