@@ -246,6 +246,24 @@ ENTRY %main () -> f32[] {{
     assert estimate_costs(parse_hlo_text(text, source="made here"))["x"].read_bytes == read
 
 
+def test_a_collective_in_a_fusion_that_slices_for_it_has_a_payload():
+    text = f"""HloModule m, replica_count=4
+{SUM}
+%fused (p: f32[8,100]) -> f32[25] {{
+  %p = f32[8,100]{{1,0}} parameter(0)
+  %s = f32[1,100]{{1,0}} slice(%p), slice={{[2:3], [0:100]}}
+  %b = f32[100]{{0}} bitcast(%s)
+  ROOT %r = f32[25]{{0}} reduce-scatter(%b), replica_groups={{{{0,1,2,3}}}}, dimensions={{0}}, to_apply=%sum
+}}
+ENTRY %main (q: f32[8,100]) -> f32[25] {{
+  %q = f32[8,100]{{1,0}} parameter(0)
+  ROOT %x = f32[25]{{0}} fusion(%q), kind=kCustom, calls=%fused
+}}
+"""
+    cost = estimate_costs(parse_hlo_text(text, source="made here"))["x"]
+    assert (cost.compute_flop, cost.read_bytes, cost.written_bytes, cost.payload_bytes) == (75, 400, 100, 400)
+
+
 # Against counting elements ----------------------------------------------------------------------------------------
 
 SIZES = st.lists(st.integers(1, 4), min_size=1, max_size=3)

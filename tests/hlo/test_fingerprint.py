@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from rocktools.hlo.fingerprint import fingerprint_instructions
+from rocktools.hlo.reading import read_hlo
 from rocktools.hlo.text_reader import parse_hlo_text
 
 PROGRAM = """HloModule jit_step, is_scheduled=true
@@ -96,6 +97,24 @@ def test_a_whole_training_step_renumbered_has_the_same_fingerprints(shared: Path
     renumbered, old_names = renumber(text, seed)
     expected = fingerprints(text)
     assert {old_names[name]: value for name, value in fingerprints(reorder(renumbered, seed)).items()} == expected
+
+
+BUILD = "data/hlo/gfx950-mixtral-8x22b/{}/module_0001.jit_step.gfx950_gpu_after_optimizations"
+
+
+def test_text_and_proto_of_a_program_have_the_same_fingerprints(shared: Path):
+    stem = shared / BUILD.format("blaslt")
+    assert fingerprint_instructions(read_hlo(f"{stem}.txt")) == fingerprint_instructions(read_hlo(f"{stem}.hlo.pb"))
+
+
+def test_two_builds_of_one_step_share_what_autotuning_left_alone(shared: Path):
+    """The two differ in who multiplies, Triton or hipBLASLt; nine tenths of the library build's fusions are in both."""
+    kernels = []
+    for build in ("triton", "blaslt"):
+        module = read_hlo(f"{shared / BUILD.format(build)}.txt")
+        found = fingerprint_instructions(module)
+        kernels.append({found[each.name] for each in module.instructions.values() if each.opcode == "fusion"})
+    assert 0.9 * len(kernels[1]) < len(kernels[0] & kernels[1]) < len(kernels[1]) < len(kernels[0])
 
 
 IRRELEVANT = [
