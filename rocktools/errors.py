@@ -11,6 +11,7 @@
     │   ├── ToolNotFound                1   an executable is not where it is looked for
     │   ├── ToolFailed                  1   an executable ran and failed, or gave no answer in time
     │   └── PreflightFailed             1   the machine or its settings would spoil the run; nothing was started
+    ├── FormulaError                    1   a formula cannot be parsed, or its units do not fit
     ├── MissingExtra                    1   an optional library is needed; how to install it is named
     └── ContractError                   1   a fault of ours: a frame broke its contract
 
@@ -93,6 +94,10 @@ class ToolFailed(CaptureError):
 
 
 class PreflightFailed(CaptureError):
+    pass
+
+
+class FormulaError(RocktoolsError):
     pass
 
 

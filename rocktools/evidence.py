@@ -32,6 +32,7 @@ class Absence(str, Enum):
     IMPOSSIBLE_ZERO = "impossible_zero"
     DIFFERENT_PASS = "different_pass"
     REPLAY_OVERCOUNT = "replay_overcount"
+    UNDEFINED = "undefined"  # a ratio of nothing to nothing
     AMBIGUOUS = "ambiguous"
     FUSED_ELSEWHERE = "fused_elsewhere"
     NOT_ATTRIBUTED = "not_attributed"

@@ -210,8 +210,8 @@ COUNTER_VALUES = FrameSpec(
         Column(
             "sum_value", "float64", "sum over hardware instances", "the values of replay passes cannot be told apart"
         ),
-        Column("min_value", "float64", "smallest instance"),
-        Column("max_value", "float64", "largest instance"),
+        Column("min_value", "float64", "smallest instance", "the source gives the sum only"),
+        Column("max_value", "float64", "largest instance", "the source gives the sum only"),
         Column(
             "instances_count",
             "Int64",
@@ -723,6 +723,42 @@ LEDGER = FrameSpec(
     ),
 )
 
+QUANTITIES = FrameSpec(
+    name="QUANTITIES",
+    meaning="One row per quantity of a counted dispatch, or of all counted dispatches of a kernel: what counters say.",
+    key=("run", "role", "device_index", "kernel_name", "ordinal", "quantity"),
+    sort=("run", "role", "device_index", "kernel_name", "ordinal", "quantity"),
+    columns=(
+        _RUN,
+        Column("role", "category", "which process of the job: `rank <n>` where ranks are known, else `process <n>`"),
+        Column("device_index", "int64", "index of the device among the GPUs of its node"),
+        Column("kernel_name", "category", "clean kernel name"),
+        Column(
+            "ordinal",
+            "Int64",
+            "how many executions of this kernel by this process on this device, this one included",
+            "the row is about all of them: the value is of the mean counters, so that ratios are sum over sum",
+        ),
+        Column("quantity", "category", "name of the quantity, as `rocktools counters show` explains it"),
+        Column("value", "float64", "the value, in `unit`", "`absence` says why"),
+        Column("unit", "category", "unit of the value"),
+        Column("evidence", "category", "where it comes from", "there is no value"),
+        Column("formula_id", "category", "formula that was used: the quantity and its architectures"),
+        Column("absence", "category", "why there is no value", "there is one"),
+        Column("lacking", "category", "counters or facts that it lacks", "it lacks none"),
+        Column("doubts", "category", "what weakens the value: passes or dispatches that were mixed", "nothing does"),
+        Column("dispatches_count", "int64", "executions that the value comes from; 0 where there is none"),
+        Column("min_value", "float64", "smallest of the executions", "no execution has a value of its own"),
+        Column("max_value", "float64", "largest of the executions", "no execution has a value of its own"),
+        Column(
+            "pass_spread_ratio",
+            "float64",
+            "largest difference between passes that read the same counter, relative to the larger value",
+            "no counter of the formula was read in two passes",
+        ),
+    ),
+)
+
 SPECS = {
     spec.name: spec
     for spec in (
@@ -747,6 +783,7 @@ SPECS = {
         STEPS,
         ATTRIBUTED,
         LEDGER,
+        QUANTITIES,
     )
 }
 
