@@ -126,7 +126,9 @@ def _results(root: Instruction, local: Mapping[str, Instruction]) -> list[Instru
 
 
 def _behind_views(instruction: Instruction, local: Mapping[str, Instruction]) -> Instruction:
-    while instruction.opcode in _VIEWS and instruction.operands and instruction.operands[0] in local:
+    for _ in local:  # not for ever: a damaged module may have a view of itself
+        if instruction.opcode not in _VIEWS or not instruction.operands or instruction.operands[0] not in local:
+            break
         instruction = local[instruction.operands[0]]
     return instruction
 
@@ -135,13 +137,13 @@ def _updates_in_place(computation: Computation, root: Instruction, local: Mappin
     """Updates whose target is a parameter that is otherwise only sliced, and whose value leaves the computation.
 
     XLA gives such a result the buffer of the parameter, or copies it before, in an instruction of its own
-    (xla/service/gpu/fusion_dynamic_update_slice analysis). One on top of the other counts, too.
+    (its `CanEmitFusedDynamicUpdateSliceInPlaceForGpu`). One on top of the other counts, too.
     """
     found: set[str] = set()
     for result in _results(root, local):
         chain: list[str] = []
         below = _behind_views(result, local)
-        while below.opcode in UPDATES and below.operands and below.operands[0] in local:
+        while below.opcode in UPDATES and below.operands and below.operands[0] in local and below.name not in chain:
             chain.append(below.name)
             below = _behind_views(local[below.operands[0]], local)
         if chain and below.opcode == "parameter" and _only_updated(below.name, computation, frozenset(chain)):

@@ -151,10 +151,10 @@ def _shape(instruction: Instruction) -> str:
 
 def _operands(module: HloModule, instruction: Instruction) -> Iterator[str]:
     """Of each operand its shape, and which operand it is the same as; not what made it."""
-    known = module.instructions
-    for name in instruction.operands:
-        operand = known.get(name)
-        yield f"{instruction.operands.index(name)} {_shape(operand) if operand else ''}"
+    first: dict[str, int] = {}
+    for i, name in enumerate(instruction.operands):
+        operand = module.instructions.get(name)
+        yield f"{first.setdefault(name, i)} {_shape(operand) if operand else ''}"
 
 
 def _value(attribute: str, text: str) -> str:

@@ -395,6 +395,7 @@ def test_loops_have_no_cost_of_their_own():
         ("ROOT %x = f32[8]{0} convolution(%a, %a), dim_labels=x", "do not fit"),
         ('ROOT %x = f32[8]{0} custom-call(%a), custom_call_target="__cublas$gemm"', "no dimension numbers"),
         ("ROOT %x = f32[8]{0} fusion(%a), kind=kLoop, calls=%circle", "nested too deeply"),
+        ("ROOT %x = f32[8]{0} fusion(%a), kind=kLoop, calls=%snake", "no operand"),
     ],
 )
 def test_what_cannot_be_known_is_absent_with_a_reason(line, reason):
@@ -402,6 +403,11 @@ def test_what_cannot_be_known_is_absent_with_a_reason(line, reason):
 %circle (p: f32[8]) -> f32[8] {
   %p = f32[8]{0} parameter(0)
   ROOT %again = f32[8]{0} fusion(%p), kind=kLoop, calls=%circle
+}
+%snake (n: f32[8]) -> f32[8] {
+  %n = f32[8]{0} parameter(3)
+  %view = f32[8]{0} bitcast(%view)
+  ROOT %tail = f32[8]{0} dynamic-update-slice(%tail, %n)
 }
 """
     text = (
