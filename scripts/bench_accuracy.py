@@ -23,8 +23,18 @@ from rocktools.demo.library_kernels import Copies
 from rocktools.demo.scenario import Lanes, Scenario
 from rocktools.demo.simulate import SimulatedTrace, simulate
 from rocktools.hlo.dumps import read_program
+from rocktools.hlo.program import CompiledProgram
 
 SHARED_DUMPS = ("data/hlo/gfx950-mixtral-8x22b/triton", "data/hlo/gfx950-mixtral-8x22b/blaslt")
+
+_EVERYTHING = Scenario(
+    steps_count=2,
+    loss_ratio=0.05,
+    substituted_kernels_count=1,
+    foreign_ratio=0.02,
+    cut_first_ratio=0.3,
+    cut_last_ratio=0.1,
+)
 
 SCENARIOS: Mapping[str, Scenario] = {
     "clean": Scenario(),
@@ -48,6 +58,8 @@ SCENARIOS: Mapping[str, Scenario] = {
     "all-to-all of 2 kernels": Scenario(all_to_all_kernels_count=2, loss_ratio=0.01),
     "all copies by kernels": Scenario(copies=Copies.BLIT, loss_ratio=0.01),
     "no copies by kernels": Scenario(copies=Copies.DMA, loss_ratio=0.01),
+    "everything at once": replace(_EVERYTHING, has_stream_ids=True),
+    "everything at once, merged queue": replace(_EVERYTHING, lanes=Lanes.MERGED_QUEUE, has_stream_ids=False),
     "2 devices": Scenario(devices_count=2, steps_count=2, loss_ratio=0.01),
 }
 """Of three steps each, with a warm-up and another executable, where nothing else is said."""
@@ -88,8 +100,6 @@ def score_alignment(trace: SimulatedTrace, alignment: Alignment) -> Score:
     true, found = _texts(rows["instruction_true"]), _texts(rows["instruction"])
     is_right = is_own & (true == found)
     is_placed = is_right & is_linked & rows["is_iteration_sure"].to_numpy()
-    first = rows.loc[is_own].groupby("agent", observed=True)["execution_index_true"].min() if "agent" in rows else None
-    del first
     step = rows["execution_index_true"].to_numpy(dtype=np.int64, na_value=-1)
     base = step[is_own].min() if is_own.any() else 0
     same_step = step - base == rows["execution_index"].to_numpy(dtype=np.int64, na_value=-1)
@@ -192,7 +202,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 orders |= {device.order for device in alignment.devices}
             if total is not None:
                 print(render_row(name, total, orders, seconds), flush=True)
+    programs = {dump.name: read_program(dump) for dump in dumps}
+    for traced in programs:
+        for given in programs:
+            if traced != given and not options.only:
+                print(render_wrong_dump(programs, traced, given))
     return 0
+
+
+def render_wrong_dump(programs: Mapping[str, CompiledProgram], traced: str, given: str) -> str:
+    """What is said about a trace of one program and the dump of another."""
+    alignment = align_dispatches(simulate(programs[traced]).dispatches, programs[given])
+    counts = alignment.edges["confidence"].value_counts().to_dict()
+    rules = ", ".join(finding.rule for finding in alignment.findings)
+    return f"\ntrace of {traced}, dump of {given}: {counts}; {rules}"
 
 
 if __name__ == "__main__":

@@ -116,18 +116,16 @@ def learn_lane(
         if knowledge.places(lane.symbols).size == 0:
             break
         done = pass_over(knowledge, lane, compile_loops=compile_loops)
-        knowledge = _learn(knowledge, lane, done, is_final=number == rounds_count - 2, finds_names=number >= 1)
+        knowledge = _learn(knowledge, lane, done, finds_names=number >= 1)
     return knowledge
 
 
-def _learn(knowledge: LaneKnowledge, lane: Lane, done: LanePass, *, is_final: bool, finds_names: bool) -> LaneKnowledge:
+def _learn(knowledge: LaneKnowledge, lane: Lane, done: LanePass, *, finds_names: bool) -> LaneKnowledge:
     chain = knowledge.chain
     graph = chain.graph
     durations = (done.lane.end_ns - done.lane.start_ns).astype(np.float64)
     habits = learn_habits(chain, done.sets, done.posterior, done.decoding, durations)
-    meanings = learn_meanings(
-        knowledge.meanings, done.lane.symbols, done.sets, done.posterior, graph.sites_count, is_final=is_final
-    )
+    meanings = learn_meanings(knowledge.meanings, done.lane.symbols, done.sets, done.posterior, graph.sites_count)
     if finds_names:
         around = find_neighbourhoods(lane.symbols, done.places, done.decoding.position, graph.outside)
         emission = habits.emission.copy()

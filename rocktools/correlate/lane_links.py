@@ -92,6 +92,7 @@ def align_lane(
         done = pass_over(knowledge, lane, compile_loops=compile_loops)
     links = _link_first_kernels(knowledge, lane, done, options)
     links = _link_further_kernels(knowledge, families, lane, done, links)
+    _cap_symbols_of_strangers(knowledge, lane, done, links)
     if exchanged.size:
         doubtful = np.concatenate([exchanged, _twins(links, lane.symbols)])
         links.label[doubtful] = np.minimum(links.label[doubtful], LIKELY)
@@ -106,6 +107,20 @@ def _repaired_order(knowledge: LaneKnowledge, done: LanePass, count: int) -> tup
     # What has no meaning stays where it is.
     order[done.places] = done.places[inner]
     return order, done.places[np.concatenate([exchanges, exchanges + 1])]
+
+
+def _cap_symbols_of_strangers(knowledge: LaneKnowledge, lane: Lane, done: LanePass, links: LaneLinks) -> None:
+    """A library's symbol that also turns up inside the program without a site is nowhere certain.
+
+    Where the program's own dispatch was lost, a stranger takes its place unseen.
+    """
+    is_family = np.array([meaning.ground is Ground.FAMILY for meaning in knowledge.meanings], dtype=np.bool_)
+    is_inside = done.decoding.position < knowledge.chain.graph.outside
+    strangers = done.places[is_inside & (links.label[done.places] == UNLINKED)]
+    has_strangers = np.zeros(is_family.size, dtype=np.bool_)
+    has_strangers[lane.symbols[strangers]] = True
+    is_capped = (has_strangers & is_family)[lane.symbols]
+    links.label[is_capped] = np.minimum(links.label[is_capped], LIKELY)
 
 
 def _twins(links: LaneLinks, symbols: IntArray) -> IntArray:

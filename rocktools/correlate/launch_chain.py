@@ -307,7 +307,7 @@ def sum_ways(arcs: FloatArray, silent: FloatArray) -> FloatArray:
     first, is right at once but for ways around a whole loop unseen, which die out with each sweep. Where they do not,
     the equations are solved as a whole.
     """
-    ways = arcs.copy()
+    ways: FloatArray = arcs.copy()
     rows = [(row, np.flatnonzero(arcs[row])) for row in range(len(arcs) - 1, -1, -1)]
     steps = [(row, targets, arcs[row, targets] * silent[targets]) for row, targets in rows if targets.size]
     for _ in range(_MOST_SWEEPS):
@@ -319,7 +319,7 @@ def sum_ways(arcs: FloatArray, silent: FloatArray) -> FloatArray:
         if largest < _SETTLED:
             return ways
     solved: FloatArray = np.linalg.solve((np.eye(len(arcs)) - silent[:, None] * arcs).T, arcs.T)
-    return solved.T
+    return np.ascontiguousarray(solved.T)
 
 
 def _needed_pauses(graph: LaunchGraph, emission: FloatArray, duration_ns: FloatArray) -> FloatArray:

@@ -149,8 +149,6 @@ def learn_meanings(
     sets: StateSets,
     posterior: Posterior,
     sites_count: int,
-    *,
-    is_final: bool,
 ) -> list[Meaning]:
     """What the symbols of libraries mean, after what was seen.
 
@@ -159,7 +157,6 @@ def learn_meanings(
         symbols: of the dispatches.
         sets, posterior: of the dispatches.
         sites_count: states of the chain that are sites.
-        is_final: drop sites that were seen often and never with the symbol.
     """
     is_family = np.array([meaning.ground is Ground.FAMILY for meaning in meanings], dtype=np.bool_)
     if not is_family.any():
@@ -176,10 +173,9 @@ def learn_meanings(
     learned = list(meanings)
     for symbol in np.flatnonzero(is_family).tolist():
         meaning = meanings[symbol]
-        sites = meaning.sites
-        if is_final:
-            kept = (first[symbol, sites] > _NEVER) | (at_site[sites] < _SEEN_OFTEN)
-            sites = sites[kept]
+        # A site that was seen often, and never with the symbol, does not launch it: few states make it fast.
+        is_kept = (first[symbol, meaning.sites] > _NEVER) | (at_site[meaning.sites] < _SEEN_OFTEN)
+        sites = meaning.sites[is_kept]
         pseudo = 0.1 * max(2, int(is_family.sum()))
         learned[symbol] = replace(
             meaning,
