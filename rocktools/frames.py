@@ -789,4 +789,4 @@ SPECS = {
 
 # Numeric columns that are identities, indices or raw values, and so end in no unit.
 UNITLESS_SUFFIXES = ("_id", "_index", "_pass", "_value")
-UNITLESS = frozenset({"pid", "ppid", "rank", "address", "value", "step_number", "source_line"})
+UNITLESS = frozenset({"pid", "ppid", "rank", "address", "value", "ordinal", "step_number", "source_line"})
