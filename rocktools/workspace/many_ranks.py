@@ -202,7 +202,9 @@ def _on_dask(work: Callable[[Argument], Result], ranks: Sequence[Rank[Argument]]
     with client:
         # Not pure: the cluster must not answer from a result that it still has of a file that has changed.
         futures = {client.submit(_outcome, work, rank.argument, pure=False): place for place, rank in enumerate(ranks)}
-        for future in distributed.as_completed(list(futures)):
+        with client.as_current():
+            finished = distributed.as_completed(list(futures))
+        for future in finished:
             place = futures[future]
             if future.status == "error" and isinstance(future.exception(), distributed.KilledWorker):
                 yield (

@@ -107,5 +107,8 @@ def test_dask_cluster_gives_what_one_process_gives(serial: RankResults[RankParti
         found = simulated(workers)
         assert contents(found) == contents(serial)
         assert found.findings == serial.findings
+        killed = run_ranks(square, ranks_of([1, 5, 2]), workers)
+        assert killed.results == (1, 4)
+        assert [(broken.label, broken.error.reference) for broken in killed.broken] == [("rank5.db", "worker-died")]
     with pytest.raises(InputError, match="no-dask-cluster"):
         run_ranks(square, ranks_of([1]), Workers(dask_address="tcp://127.0.0.1:9"))
