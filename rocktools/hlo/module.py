@@ -95,14 +95,15 @@ class Instruction:
 
     @property
     def parameter_number(self) -> int | None:
-        return int(self.argument) if self.opcode == "parameter" and self.argument.isdecimal() else None
+        is_number = self.opcode == "parameter" and self.argument.isdecimal() and len(self.argument) < 10
+        return int(self.argument) if is_number else None
 
     def backend_config(self) -> dict[str, object]:
         """The backend's settings; {} where there are none, or they are no JSON object."""
         text = self.attributes.get("backend_config", "")
         try:
             found = json.loads(text) if text else {}
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):  # no JSON; numbers or nestings without an end, as only damage has them
             return {}
         return found if isinstance(found, dict) else {}
 
@@ -113,7 +114,9 @@ class Instruction:
             return None
         known = self.backend_config().get("known_trip_count")
         count = known.get("n") if isinstance(known, dict) else None
-        return int(count) if isinstance(count, (str, int)) else None
+        if isinstance(count, str):
+            return int(count) if count.isdecimal() and len(count) < 19 else None
+        return count if isinstance(count, int) and count >= 0 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,12 +6,13 @@ because it is the default, is left out here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from rocktools.hlo.proto_devices import braced, replica_groups_text, sharding_text
+from rocktools.hlo.proto_devices import braced, replica_groups_text
 from rocktools.hlo.proto_shapes import shape_of
+from rocktools.hlo.proto_shardings import sharding_text
 from rocktools.hlo.text_scan import escape
 
 Attribute = tuple[str, str]
@@ -19,7 +20,6 @@ _COLLECTIVES = frozenset(
     {"all-gather", "all-gather-start", "all-reduce", "all-reduce-start", "all-to-all", "collective-broadcast",
      "ragged-all-to-all", "reduce-scatter"}
 )  # fmt: skip
-_FLOATS = ("f", "bf", "c")
 # Numbers of the enumerations of xla_data.proto and hlo.proto.
 _PRECISIONS = {0: "default", 1: "high", 2: "highest"}
 _ALGORITHMS = {
@@ -34,17 +34,19 @@ _API_VERSIONS = {
 }  # fmt: skip
 _SCHEDULES = {1: "SCHEDULE_LATEST", 2: "SCHEDULE_EARLIEST"}
 _PADDING_TYPES = {1: "PADDING_VALID", 2: "PADDING_SAME"}
+_CONVOLUTIONS = {1: "fprop", 2: "dgrad", 3: "wgrad"}
 _FFT_TYPES = {0: "FFT", 1: "IFFT", 2: "RFFT", 3: "IRFFT"}
 _DISTRIBUTIONS = {0: "rng_invalid", 1: "rng_uniform", 2: "rng_normal"}
 _RNG_ALGORITHMS = {0: "rng_default", 1: "rng_three_fry", 2: "rng_philox"}
 
 
-def attributes_of(instruction: Any, predecessors: list[str]) -> Mapping[str, str]:
+def attributes_of(instruction: Any, predecessors: Sequence[str], payloads: Sequence[bytes]) -> Mapping[str, str]:
     """The attributes that text would have, by name.
 
     Args:
         instruction: HloInstructionProto.
         predecessors: names of the instructions it has to wait for.
+        payloads: of the module, which instructions may name instead of having a backend_config of their own.
     """
     found = dict(_own_attributes(instruction))
     if instruction.HasField("sharding"):
@@ -53,9 +55,17 @@ def attributes_of(instruction: Any, predecessors: list[str]) -> Mapping[str, str
         found["frontend_attributes"] = frontend_attributes_text(instruction.frontend_attributes.map)
     if predecessors:
         found["control-predecessors"] = f"{{{', '.join(predecessors)}}}"
-    if instruction.backend_config:
-        found["backend_config"] = instruction.backend_config.decode("utf-8", "replace")
+    config = instruction.backend_config or _payload(instruction.backend_config_payload, payloads)
+    if config:
+        found["backend_config"] = config.decode("utf-8", "replace")
     return MappingProxyType(found)
+
+
+def _payload(payload: Any, payloads: Sequence[bytes]) -> bytes:
+    if payload.WhichOneof("payload_source") == "id" and 0 <= payload.id < len(payloads):
+        return payloads[payload.id]
+    value: bytes = payload.value
+    return value
 
 
 def frontend_attributes_text(attributes: Mapping[str, str]) -> str:
@@ -288,6 +298,8 @@ def _convolution(instruction: Any) -> Iterator[Attribute]:
     yield from _window(instruction)
     yield "dim_labels", _dim_labels(instruction.convolution_dimension_numbers)
     yield from _group_counts(instruction)
+    if instruction.conv_kind in _CONVOLUTIONS:
+        yield "convolution_kind", _CONVOLUTIONS[instruction.conv_kind]
     yield from _precision(instruction)
 
 

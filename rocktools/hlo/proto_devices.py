@@ -1,13 +1,9 @@
-"""Groups of devices and shardings of HLO protos -> the text XLA prints for them."""
+"""Groups of devices and meshes of HLO protos -> the text XLA prints for them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any
-
-# Numbers of xla.OpSharding.Type.
-_REPLICATED, _MAXIMAL, _TUPLE, _OTHER = 0, 1, 2, 3
-_SHARDING_WORDS = {0: "replicated", 1: "maximal", 4: "manual", 5: "unknown", 6: "unreduced"}
 
 
 def braced(numbers: Iterable[object]) -> str:
@@ -19,58 +15,47 @@ def replica_groups_text(instruction: Any) -> str:
     """`{{0,1},{2,3}}`, `[4,2]<=[8]` or `mesh['x'=8] {'x'}`, as the proto holds them; `{}` where it has none."""
     if instruction.HasField("mesh_axes_replica_group_list"):
         return _mesh_groups(instruction.mesh_axes_replica_group_list)
-    iota = instruction.iota_replica_group_list
+    iota = instruction.iota_collective_device_list
     devices = instruction.collective_device_list
     if not iota.num_replica_groups and devices.HasField("iota_replica_group_list"):
         iota = devices.iota_replica_group_list
     if iota.num_replica_groups:
         sizes = [iota.num_replica_groups, iota.num_devices_per_group]
-        return _iota(sizes, iota.iota_reshape_dims, iota.iota_transpose_perm)
+        return iota_text(sizes, iota.iota_reshape_dims, iota.iota_transpose_perm)
     groups = instruction.replica_groups or devices.replica_groups
     return braced(braced(group.replica_ids) for group in groups)
 
 
-def sharding_text(sharding: Any) -> str:
-    """`{devices=[8,1]<=[8]}`, `{replicated}`, ...; tuples within braces of their own."""
-    if sharding.type == _TUPLE:
-        return f"{{{', '.join(sharding_text(each) for each in sharding.tuple_shardings)}}}"
-    if sharding.type == _MAXIMAL:
-        return f"{{maximal device={next(iter(sharding.tile_assignment_devices), 0)}}}"
-    if sharding.type != _OTHER:
-        return f"{{{_SHARDING_WORDS.get(sharding.type, 'unknown')}}}"
-    sizes = sharding.tile_assignment_dimensions
-    if sharding.iota_reshape_dims:
-        text = _iota(sizes, sharding.iota_reshape_dims, sharding.iota_transpose_perm)
-    else:
-        text = f"[{_joined(sizes)}]{_joined(sharding.tile_assignment_devices)}"
-    if sharding.replicate_on_last_tile_dim:
-        text += " last_tile_dim_replicate"
-    if sharding.last_tile_dims:
-        words = (_SHARDING_WORDS.get(kind, "unknown") for kind in sharding.last_tile_dims)
-        text += f" last_tile_dims={{{', '.join(words)}}}"
-    return f"{{devices={text}}}"
+def mesh_text(mesh: Any) -> str:
+    """`mesh['x'=4,'y'=2]`, with the order of its devices behind it where that is not 0, 1, 2, ..."""
+    named = ",".join(f"'{axis.name}'={axis.size}" for axis in mesh.axes)
+    ids = joined(mesh.device_ids)
+    order = mesh.iota_transform
+    if not ids and len(order.reshape_dims) > 1:
+        ids = f"[{joined(order.reshape_dims)}]T({joined(order.transpose_perm)})"
+    return f"mesh[{named}], device_ids=({ids})" if ids else f"mesh[{named}]"
+
+
+def axis_text(reference: Any, mesh: Any) -> str:
+    """`'x'`, or `'x':(2)4` for a part of it."""
+    index = reference.mesh_axis_index
+    name = f"'{mesh.axes[index].name}'" if 0 <= index < len(mesh.axes) else str(index)
+    if not reference.HasField("sub_axis_info"):
+        return name
+    return f"{name}:({reference.sub_axis_info.pre_size}){reference.sub_axis_info.size}"
+
+
+def iota_text(sizes: Sequence[int], reshape: Sequence[int], permutation: Sequence[int]) -> str:
+    """`[2,4]<=[4,2]T(1,0)`"""
+    text = f"[{joined(sizes)}]<=[{joined(reshape)}]"
+    return f"{text}T({joined(permutation)})" if len(reshape) > 1 else text
+
+
+def joined(numbers: Iterable[int]) -> str:
+    """`1,2,3`"""
+    return ",".join(map(str, numbers))
 
 
 def _mesh_groups(groups: Any) -> str:
-    axes = groups.mesh.axes
-    named = ",".join(f"'{axis.name}'={axis.size}" for axis in axes)
-    ids = _joined(groups.mesh.device_ids)
-    if not ids and len(groups.mesh.order.reshape_dims) > 1:
-        ids = f"[{_joined(groups.mesh.order.reshape_dims)}]T({_joined(groups.mesh.order.transpose_perm)})"
-    devices = f", device_ids=({ids})" if ids else ""
-    used = []
-    for reference in groups.axes:
-        index = reference.mesh_axis_index
-        name = f"'{axes[index].name}'" if 0 <= index < len(axes) else str(index)
-        sub = reference.sub_axis_info
-        used.append(f"{name}:({sub.pre_size}){sub.size}" if reference.HasField("sub_axis_info") else name)
-    return f"mesh[{named}]{devices} {{{','.join(used)}}}"
-
-
-def _iota(sizes: Sequence[int], reshape: Sequence[int], permutation: Sequence[int]) -> str:
-    text = f"[{_joined(sizes)}]<=[{_joined(reshape)}]"
-    return f"{text}T({_joined(permutation)})" if len(reshape) > 1 else text
-
-
-def _joined(numbers: Iterable[int]) -> str:
-    return ",".join(map(str, numbers))
+    axes = ",".join(axis_text(reference, groups.mesh) for reference in groups.axes)
+    return f"{mesh_text(groups.mesh)} {{{axes}}}"

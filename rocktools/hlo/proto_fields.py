@@ -8,7 +8,6 @@ takes an integer under a number declared as a message for an unknown field, so t
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
 from typing import Any
 
 from rocktools.protos import Field, build_messages
@@ -30,10 +29,6 @@ def _bools(*fields: tuple[str, int]) -> list[Field]:
 
 def _strings(*fields: tuple[str, int]) -> list[Field]:
     return [Field(name, number, "string") for name, number in fields]
-
-
-def _lists(type_name: str, fields: Iterable[tuple[str, int]]) -> list[Field]:
-    return [Field(name, number, type_name, is_repeated=True) for name, number in fields]
 
 
 _SHAPES = {
@@ -116,30 +111,44 @@ _DEVICES = {
     "ReplicaGroup": _int64_lists(("replica_ids", 1)),
     "IotaGroups": [
         *_int64s(("num_replica_groups", 1), ("num_devices_per_group", 2)),
-        *_int64_lists(("iota_reshape_dims", 3), ("iota_transpose_perm", 4)),
+        *_int64_lists(("iota_reshape_dims", 3)),
+        Field("iota_transpose_perm", 4, "int32", is_repeated=True),
     ],
     "DeviceList": [
         Field("replica_groups", 1, "ReplicaGroup", is_repeated=True),
         Field("iota_replica_group_list", 2, "IotaGroups"),
     ],
     "MeshAxis": [*_strings(("name", 1)), *_int64s(("size", 2))],
-    "MeshOrder": _int64_lists(("reshape_dims", 1), ("transpose_perm", 2)),
+    "MeshTransform": _int64_lists(("reshape_dims", 1), ("transpose_perm", 2)),
     "Mesh": [
         Field("axes", 1, "MeshAxis", is_repeated=True),
         *_int64_lists(("device_ids", 2)),
-        Field("order", 3, "MeshOrder"),
+        Field("iota_transform", 3, "MeshTransform"),
     ],
     "SubAxis": _int64s(("pre_size", 1), ("size", 2)),
     "AxisReference": [*_int64s(("mesh_axis_index", 1)), Field("sub_axis_info", 2, "SubAxis")],
     "MeshGroups": [Field("mesh", 1, "Mesh"), Field("axes", 2, "AxisReference", is_repeated=True)],
     "SourceTarget": _int64s(("source", 1), ("target", 2)),
+    "DimensionSharding": [Field("axes", 1, "AxisReference", is_repeated=True), *_bools(("is_closed", 2))],
+    "NamedSharding": [
+        Field("mesh", 2, "Mesh"),
+        Field("dim_shardings", 3, "DimensionSharding", is_repeated=True),
+        Field("replicated_axes", 4, "AxisReference", is_repeated=True),
+        Field("unreduced_axes", 5, "AxisReference", is_repeated=True),
+        Field("manual_axes", 7, "AxisReference", is_repeated=True),
+    ],
     "Sharding": [
         Field("type", 1, "int32"),
         *_int64_lists(("tile_assignment_dimensions", 3), ("tile_assignment_devices", 4)),
         Field("tuple_shardings", 5, "Sharding", is_repeated=True),
         *_bools(("replicate_on_last_tile_dim", 6)),
         Field("last_tile_dims", 8, "int32", is_repeated=True),
-        *_int64_lists(("iota_reshape_dims", 9), ("iota_transpose_perm", 10)),
+        *_bools(("is_shard_group", 11)),
+        *_int64s(("shard_group_id", 12)),
+        Field("shard_group_type", 13, "int32"),
+        Field("named_sharding", 14, "NamedSharding"),
+        *_int64_lists(("iota_reshape_dims", 9)),
+        Field("iota_transpose_perm", 10, "int32", is_repeated=True),
     ],
 }
 _INSTRUCTION = {
@@ -149,8 +158,10 @@ _INSTRUCTION = {
         Field("source_line", 4, "int32"),
         Field("stack_frame_id", 15, "int32"),
     ],
+    "Payload": [Field("value", 1, "bytes", oneof="payload_source"), Field("id", 2, "int64", oneof="payload_source")],
     "FrontendAttributes": [Field("map", 1, "map<string,string>")],
     "Instruction": [
+        Field("backend_config_payload", 99, "Payload"),
         *_strings(("name", 1), ("opcode", 2), ("fusion_kind", 11), ("custom_call_target", 28)),
         *_strings(("comparison_direction", 63), ("comparison_type", 72), ("async_execution_thread", 79)),
         Field("shape", 3, "Shape"),
@@ -185,13 +196,14 @@ _INSTRUCTION = {
         Field("frontend_attributes", 68, "FrontendAttributes"),
         Field("rng_algorithm", 70, "int32"),
         Field("output_operand_aliasing", 74, "OutputOperandAliasing", is_repeated=True),
+        Field("conv_kind", 97, "int32"),
         Field("padding_type", 75, "int32"),
         Field("custom_call_schedule", 76, "int32"),
         Field("custom_call_api_version", 77, "int32"),
         Field("cross_program_prefetch_index", 80, "int32", oneof="optional_cross_program_prefetch_index"),
         Field("collective_device_list", 87, "DeviceList"),
         Field("ragged_dot_dimension_numbers", 90, "RaggedDotNumbers"),
-        Field("iota_replica_group_list", 92, "IotaGroups"),
+        Field("iota_collective_device_list", 92, "IotaGroups"),
         Field("mesh_axes_replica_group_list", 93, "MeshGroups"),
     ],
 }
@@ -217,7 +229,8 @@ _MODULE = {
     ],
     "Frame": [Field("file_location_id", 1, "int32"), Field("parent_frame_id", 2, "int32")],
     "FrameIndex": [
-        *_lists("string", [("file_names", 1), ("function_names", 2)]),
+        Field("file_names", 1, "string", is_repeated=True),
+        Field("function_names", 2, "string", is_repeated=True),
         Field("file_locations", 3, "FileLocation", is_repeated=True),
         Field("stack_frames", 4, "Frame", is_repeated=True),
     ],
@@ -228,6 +241,7 @@ _MODULE = {
         *_int64s(("id", 5), ("entry_computation_id", 6)),
         Field("schedule", 7, "Schedule"),
         Field("input_output_alias", 8, "InputOutputAlias"),
+        Field("payloads", 22, "bytes", is_repeated=True),
         Field("device_assignment", 15, "DeviceAssignment"),
         Field("stack_frame_index", 17, "FrameIndex"),
         Field("frontend_attributes", 19, "FrontendAttributes"),

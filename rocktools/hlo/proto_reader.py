@@ -132,7 +132,8 @@ class _Reading:
             is_root=is_root,
             attributes=attributes_of(
                 instruction,
-                list(_names_of(instruction.control_predecessor_ids, names, f"a predecessor of {name!r}")),
+                _names_of(instruction.control_predecessor_ids, names, f"a predecessor of {name!r}"),
+                self.module.payloads,
             ),
             argument=_argument(instruction),
             metadata=self._metadata(instruction.metadata) if instruction.HasField("metadata") else NO_METADATA,

@@ -6,7 +6,7 @@ import math
 import struct
 from typing import Any
 
-from rocktools.hlo.shapes import Shape, is_layout
+from rocktools.hlo.shapes import Shape, find_shape_fault
 
 # Numbers of xla.PrimitiveType (xla_data.proto).
 _DTYPES = {
@@ -40,8 +40,9 @@ def shape_of(proto: Any) -> Shape:
     # Text writes no braces where there is nothing between them (scalars), so that None stands for both.
     layout = _layout_text(proto.layout) if proto.HasField("layout") else ""
     dimensions = tuple(proto.dimensions)
-    if min(dimensions, default=0) < 0 or not is_layout(layout, len(dimensions)):
-        raise ProtoContradiction(f"a shape has sizes {list(dimensions)} and layout {{{layout}}}")
+    fault = find_shape_fault(dimensions, layout)
+    if fault:
+        raise ProtoContradiction(fault)
     return Shape(dtype=dtype, dimensions=dimensions, layout=layout or None, dynamic=dynamic)
 
 

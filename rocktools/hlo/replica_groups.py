@@ -22,14 +22,14 @@ Group = tuple[int, ...]
 _Ids = npt.NDArray[np.int64]
 # More devices than any machine has: a number beyond it is damage, and would only fill the memory.
 _DEVICES_AT_MOST = 1 << 22
-_LIST = re.compile(r"\{\s*(?:\{[\d,\s]*\}\s*,?\s*)*\}")
-_INNER = re.compile(r"\{([\d,\s]*)\}")
-_NUMBERS = r"\d+(?:\s*,\s*\d+)*"
+_NUMBERS = r"\d{1,12}(?:\s*,\s*\d{1,12})*"
+_INNER = re.compile(rf"\{{\s*((?:{_NUMBERS})?)\s*\}}")
+_LIST = re.compile(rf"\{{\s*(?:{_INNER.pattern}(?:\s*,\s*{_INNER.pattern})*)?\s*\}}")
 _IOTA = re.compile(rf"\[\s*({_NUMBERS})\s*\]\s*<=\s*\[\s*({_NUMBERS})\s*\](?:\s*T\(\s*({_NUMBERS})\s*\))?")
 _MESH = re.compile(r"mesh\[(?P<axes>[^\]]*)\](?:\s*,\s*device_ids=\((?P<ids>.*?)\)(?=\s*\{))?\s*\{(?P<joined>[^{}]*)\}")
-_AXIS = re.compile(r"'([^']*)'\s*=\s*(\d+)")
+_AXIS = re.compile(r"'([^']*)'\s*=\s*(\d{1,12})")
 _REORDERED = re.compile(rf"\[\s*({_NUMBERS})\s*\]\s*T\(\s*({_NUMBERS})\s*\)")
-_JOINED = re.compile(r"'([^']*)'(?::\((\d+)\)(\d+))?")
+_JOINED = re.compile(r"'([^']*)'(?::\((\d{1,12})\)(\d{1,12}))?")
 
 
 class GroupsForm(str, Enum):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rocktools.errors import InputError
@@ -21,6 +21,8 @@ DTYPE_BITS = {
     "pred": 8,
     **{f"{kind}{bits}": bits for kind in "su" for bits in (1, 2, 4, 8, 16, 32, 64)},
     "f4e2m1fn": 4,
+    "f6e2m3fn": 6,
+    "f6e3m2fn": 6,
     **dict.fromkeys(_EIGHT_BIT_FLOATS, 8),
     "f16": 16,
     "bf16": 16,
@@ -32,11 +34,13 @@ DTYPE_BITS = {
     "opaque": 0,
 }
 _WITHOUT_ELEMENTS = ("tuple", "token", "opaque")
-_PACKED_BITS = re.compile(r"E\((\d+)\)")
-_LAYOUT = re.compile(r"((?:\d+(?:,\d+)*)?)(?::.*)?", re.DOTALL)
+_PACKED_BITS = re.compile(r"E\((\d{1,3})\)")
+_LAYOUT = re.compile(r"((?:\d{1,4}(?:,\d{1,4})*)?)(?::.*)?", re.DOTALL)
+# What XLA can count (int64), with room for the bits of an element.
+_ELEMENTS_AT_MOST = 2**55
 # Tuples within tuples; real ones are three deep. Without an end, a damaged file would overrun the stack.
 _DEEPEST = 50
-_ARRAY_HEAD = re.compile(r"([a-z][a-z0-9]*)\[((?:\s*(?:<=)?\d+\s*(?:,|(?=\])))*)\]")
+_ARRAY_HEAD = re.compile(r"([a-z][a-z0-9]*)\[((?:\s*(?:<=)?\d{1,18}\s*(?:,|(?=\])))*)\]")
 _ARRAY = re.compile(_ARRAY_HEAD.pattern + r"(?:\{[^{}]*\}|(?!\{))")
 
 
@@ -147,13 +151,20 @@ def read_shape(text: str, start: int) -> tuple[Shape, int]:
     return _shape(text[start:end], start, 0), end
 
 
-def is_layout(text: str, rank: int) -> bool:
-    """Whether what stands between the braces begins with an order of that many dimensions, or with none."""
-    found = _LAYOUT.fullmatch(text)
-    if found is None:
-        return False
-    order = found.group(1)
-    return not order or sorted(map(int, order.split(","))) == list(range(rank))
+def find_shape_fault(dimensions: Sequence[int], layout: str) -> str | None:
+    """What is impossible about an array of these sizes and this layout; None where nothing is.
+
+    Args:
+        dimensions: as in `Shape`.
+        layout: the text between the braces: an order of all dimensions or none, then what follows a colon.
+    """
+    if min(dimensions, default=0) < 0 or math.prod(dimensions) > _ELEMENTS_AT_MOST:
+        return f"no array has the sizes {list(dimensions)}"
+    found = _LAYOUT.fullmatch(layout)
+    order = found.group(1) if found else "?"
+    if order == "?" or (order and sorted(map(int, order.split(","))) != list(range(len(dimensions)))):
+        return f"the layout {{{layout}}} does not order {len(dimensions)} dimensions"
+    return None
 
 
 def end_of_shape(text: str, start: int) -> int:
@@ -194,8 +205,9 @@ def _shape(text: str, offset: int, depth: int) -> Shape:
     # `?`, a dimension without a bound, is refused: XLA compiles no program for a GPU that has one.
     dimensions = tuple(int(size.removeprefix("<=")) for size in sizes)
     layout = text[head.end() + 1 : -1] if head.end() < len(text) else ""
-    if not is_layout(layout, len(dimensions)):
-        raise UnreadableText(f"the layout {{{layout}}} does not order {len(dimensions)} dimensions", offset)
+    fault = find_shape_fault(dimensions, layout)
+    if fault:
+        raise UnreadableText(fault, offset)
     dynamic = tuple(index for index, size in enumerate(sizes) if size.startswith("<"))
     return Shape(dtype=head.group(1), dimensions=dimensions, layout=layout or None, dynamic=dynamic)
 

@@ -10,8 +10,8 @@ from rocktools.hlo.module import Metadata, StackFrame
 from rocktools.hlo.text_scan import unescape
 
 TABLE_NAMES = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
-_ROW = re.compile(r'\s*(\d+)\s+(?:"(.*)"|\{(.*)\})\s*$')
-_NUMBER = re.compile(r"(\w+)=(\d+)")
+_ROW = re.compile(r'\s*(\d{1,9})\s+(?:"(.*)"|\{(.*)\})\s*$')
+_NUMBER = re.compile(r"(\w+)=(\d{1,9})\b")
 
 
 @dataclass(slots=True)

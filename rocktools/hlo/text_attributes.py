@@ -97,4 +97,4 @@ def parse_metadata(text: str) -> Metadata:
 
 def _number(found: Mapping[str, str], name: str) -> int:
     text = found.get(name, "")
-    return int(text) if text.isdecimal() else 0
+    return int(text) if text.isdecimal() and len(text) < 10 else 0

@@ -134,6 +134,38 @@ def test_lists_of_groups_of_every_age_are_read():
     assert groups() == "[2,4]<=[4,2]T(1,0)"
 
 
+SHARDINGS = [
+    *("{replicated}", "{manual}", "{unknown}", "{maximal device=2}", "{replicated shard_as 3}", "{devices=[8,1]<=[8]}"),
+    *("{devices=[2,2,2]<=[8] last_tile_dim_replicate}", "{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dims={manual}}"),
+    *("{devices=[2,2,2]0,2,1,3,4,5,6,7 last_tile_dims={manual}}", "{maximal_mesh[device_id=3]}"),
+    *("{mesh['x'=4,'y'=2], [{'x'}, {}]}", "{mesh['x'=4,'y'=2], [{'x', ?}, {?}]}", "{mesh['x'=4,'y'=2], replicated}"),
+    *("{mesh['x'=4,'y'=2], [{}, {'x':(1)2}], replicated={'y'}}", "{mesh['x'=4,'y'=2], manual}"),
+    *("{mesh['x'=4,'y'=2], [{'x'}, {}], unreduced={'y'}}", "{mesh['x'=4,'y'=2], unreduced}"),
+    "{mesh['x'=4,'y'=2], device_ids=([2,4]T(1,0)), [{'y', 'x'}, {}]}",
+]
+
+
+@pytest.mark.parametrize("sharding", SHARDINGS)
+def test_shardings_are_written_as_xla_writes_them(sharding):
+    line = f"ROOT %p = f32[8,8]{{1,0}} parameter(0), sharding={sharding}"
+    text = f"HloModule m, num_partitions=8\n\nENTRY %e (p: f32[8,8]) -> f32[8,8] {{\n  {line}\n}}\n"
+    module = require_xla().hlo_module_from_text(text)
+    found = parse_hlo_proto(module.as_serialized_hlo_module_proto(), "proto").instructions["p"]
+    assert found.attributes["sharding"] == sharding
+    assert found.attributes == parse_hlo_text(module.to_string(), "text").instructions["p"].attributes
+
+
+def test_settings_of_the_backend_may_stand_in_a_table_of_the_module():
+    module = hlo_messages()["Module"].FromString(tiny_proto())
+    module.payloads.extend([b'{"a":1}', b'{"b":2}'])
+    instructions = module.computations[0].instructions
+    instructions[0].backend_config_payload.id = 0
+    instructions[1].backend_config_payload.value = b'{"c":3}'
+    instructions[2].backend_config_payload.id = 9  # not in the table
+    found = parse_hlo_proto(module.SerializeToString(), "a").instructions.values()
+    assert [each.backend_config() for each in found] == [{"a": 1}, {"c": 3}, {}]
+
+
 DAMAGED = {
     "nothing": b"",
     "no proto": b"\xff\xff\xff\xff",

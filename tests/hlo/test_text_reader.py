@@ -238,6 +238,34 @@ def test_a_computation_is_found_by_its_name_its_root_and_its_parameters():
     assert [parameter.name for parameter in computation.parameters] == ["x", "y"]
 
 
+ABSURD = "9" * 6000  # more digits than Python makes a number of
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"%x = f32[{ABSURD}] negate(%p)",
+        f"%x = f32[2]{{{ABSURD}}} negate(%p)",
+        "%x = f32[99999999999,99999999999] negate(%p)",
+    ],
+)
+def test_absurd_numbers_are_unreadable_not_followed(line):
+    assert rules(parse_entry("%p = f32[2] parameter(0)", line)) == ["hlo-text-unreadable-line"]
+
+
+def test_absurd_numbers_elsewhere_mean_nothing():
+    module = parse_entry(
+        f"%p = f32[2] parameter({ABSURD}), metadata={{source_line={ABSURD} stack_frame_id={ABSURD}}}",
+        f'%w = f32[2] while(%p), body=%b, backend_config={{"known_trip_count":{{"n":"{ABSURD}"}}}}',
+        f"%v = f32[2] while(%p), body=%b, backend_config={'[' * 9000}",
+        f"%u = f32[2] while(%p), body=%b, backend_config={'[' * 9000}{']' * 9000}",
+    )
+    found = module.instructions
+    assert (found["p"].parameter_number, found["p"].metadata.source_line) == (None, 0)
+    assert (found["w"].known_trip_count, found["u"].backend_config()) == (None, {})
+    assert "v" not in found
+
+
 @given(st.integers(0, len(GALLERY)))
 def test_every_prefix_gives_the_beginning_of_the_whole_or_an_input_error(length):
     whole = parse(GALLERY)
