@@ -42,14 +42,15 @@ _OPTIONAL = {
 )
 @table_options()
 def command(paths: tuple[str, ...], part: str | None, output: TableOutput) -> int:
-    """What is in a run or a trace, and what of it cannot be trusted.
+    """What is in a run, a trace or a JAX profile, and what of it cannot be trusted.
 
     Processes, GPUs, rows and time windows, counters, and the findings of every health check: dangling joins that stock
     views hide, negative and overlapping times, duplicate ids, missing tables, clocks that disagree. Reads much of the
     files. Exit code 1 if nothing in them can be trusted, or a file named here cannot be read. JSON is one document with
     all parts (rocktools.info/1).
 
-    PATHS are rocpd databases (*_results.db), folders, patterns, .rpdb folders or run directories.
+    PATHS are rocpd databases (*_results.db), JAX profiles (*.xplane.pb), folders, patterns, .rpdb folders or run
+    directories.
     """
     from rocktools.errors import EXIT_FAILURE
     from rocktools.workspace.inventory import take_inventory
@@ -65,7 +66,10 @@ def command(paths: tuple[str, ...], part: str | None, output: TableOutput) -> in
             "is_trustworthy": inventory.is_trustworthy,
             "findings": [finding.as_dict() for finding in inventory.findings],
         }
-        emit_tables([_table(inventory, name, output) for name in _PARTS], output, schema=_SCHEMA, head=head)
+        tables = [_table(inventory, name, output) for name in _PARTS]
+        if output.table_format is TableFormat.TABLE:  # a trace without counters has no table of them
+            tables = [table for table in tables if len(table.frame)]
+        emit_tables(tables, output, schema=_SCHEMA, head=head)
     emit_findings(inventory.findings)
     return opening if inventory.is_trustworthy and inventory.is_complete else EXIT_FAILURE
 

@@ -17,6 +17,7 @@ from rocktools.cli.options import (
 from rocktools.cli.output import TableFormat, TableOutput, emit_findings, emit_table, exit_code_of
 
 if TYPE_CHECKING:
+    from rocktools.evidence import Evidence
     from rocktools.timeline.kernel_stats import By, KernelStats
 
 # The table for people leaves these out where each row may hold several variants; --by shape and the other formats have
@@ -31,9 +32,10 @@ _OF_ONE_VARIANT = {
     "sgpr_count",
 }
 _OF_DEVICES = {"devices_count", "critical_device"}
+_OF_INSTRUCTION = {"phase", "scope", "custom_call_target"}
 # What a narrow terminal may lose, the most important first. What the rows are split by comes before their times.
 _OPTIONAL = (
-    *("instruction", "scope", "phase", "custom_call_target", "confidence", "method"),
+    *("share_ratio", "scope", "phase", "method", "confidence", "custom_call_target"),
     "grid_workitems",
     "mean_ns",
     "workgroup_workitems",
@@ -94,9 +96,10 @@ def command(
     split = _split(by, programs)
     chosen = None if columns is None else KERNEL_STATS[split].select(columns)
     with Workspace.open(paths) as workspace:
+        evidence: Evidence | None = None
         if split is By.INSTRUCTION:
             linked = link_dispatches_of(workspace, programs or ())
-            dispatches, raised = linked.dispatches, linked.findings
+            dispatches, raised, evidence = linked.dispatches, linked.findings, linked.evidence
         else:
             dispatches, raised = workspace.require_dispatches(DISPATCH_COLUMNS), ()
         stats = kernel_stats(dispatches, workspace.agents(), by=split, match=match)
@@ -104,7 +107,7 @@ def command(
         table = table_from_spec(
             stats.frame[list(names)],
             stats.spec,
-            evidence=stats.evidence,
+            evidence=evidence or stats.evidence,
             title=_title(stats, match),
             is_simulated=workspace.is_simulated,
             optional_columns=() if chosen else _OPTIONAL,
@@ -138,6 +141,9 @@ def _for_people(stats: KernelStats) -> list[str]:
     hidden = set() if stats.by is By.SHAPE else _OF_ONE_VARIANT
     if "devices_count" in stats.frame and not (stats.frame["devices_count"] > 1).any():
         hidden = hidden | _OF_DEVICES
+    if stats.by is By.INSTRUCTION:
+        hidden = hidden | {name for name in _OF_INSTRUCTION if stats.frame[name].isna().all()}
+        hidden = hidden | {name for name in ("program_id",) if stats.frame[name].nunique() < 2}
     return [name for name in stats.spec.names if name not in hidden]
 
 

@@ -24,19 +24,8 @@ _NAMED = 3
 _WHOSE = ("run", "process", "host", "rows")
 # What a narrow terminal may lose, the most important first.
 _OPTIONAL = (
-    *(
-        "run",
-        "rows",
-        "dispatches_count",
-        "total_ns",
-        "time_ratio",
-        "count_ratio",
-        "confidence",
-        "candidates",
-        "family",
-        "method",
-    ),
-    *("program_id", "iterations", "thunk_id", "candidates_count", "execution_index", "probability_ratio"),
+    *("run", "rows", "method", "dispatches_count", "total_ns", "time_ratio", "confidence", "count_ratio", "candidates"),
+    *("family", "program_id", "iterations", "thunk_id", "candidates_count", "execution_index", "probability_ratio"),
     *("is_iteration_sure", "process", "host", "line"),
 )
 

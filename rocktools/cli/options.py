@@ -86,7 +86,7 @@ def split_hlo(paths: tuple[str, ...], hlo: str | None) -> tuple[tuple[str, ...],
         paths, hlo = (hlo,), _FIND_HLO
     if not paths:
         raise UsageError(
-            "no-files", "no file, folder or pattern was named", hint="rocktools kernels PATH [--hlo [FILE]]"
+            "no-files", "no file, folder or pattern was named", hint="PATH comes before --hlo: PATH... [--hlo [FILE]]"
         )
     return paths, None if hlo is None else (hlo,) if hlo else ()
 

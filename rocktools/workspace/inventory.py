@@ -235,7 +235,8 @@ def _take_profile(profile: LoadedProfile, taken: _Taken) -> None:
     add("host events", host_events, len(host_events))
     add("  with an HLO instruction", None, int(host_events["hlo_op"].notna().sum()))
     steps = host_events[host_events["step_number"].notna()]
-    add("  steps", steps, len(steps))
+    if len(steps):
+        add("  steps", steps, len(steps))
     add("compiled programs", None, len(profile.file.hlo_protos()))
     if not profile.is_beside_trace:
         counts = kernels["agent_id"].value_counts()

@@ -14,6 +14,7 @@ from rocktools.correlate.annotations import link_annotated
 from rocktools.correlate.edges import find_edges
 from rocktools.correlate.link import link_dispatches
 from rocktools.correlate.profiles import match_profiles
+from rocktools.evidence import Evidence
 from rocktools.findings import Finding, Severity, has_fault
 from rocktools.frames import DEVICE_EVENTS, DISPATCH_EDGES, EVENT_EDGES, require_frame
 from rocktools.hlo.instructions import build_instructions
@@ -118,10 +119,12 @@ class LinkedDispatches:
     Attributes:
         dispatches: DISPATCHES, and beside them program_id, instruction, method, confidence and `FACTS`.
         findings: what linking raised.
+        evidence: of times by instruction: inferred, where any link is not what the profiler itself wrote.
     """
 
     dispatches: pd.DataFrame
     findings: tuple[Finding, ...]
+    evidence: Evidence
 
 
 def link_dispatches_of(workspace: Workspace, hlo: Sequence[str | Path] = ()) -> LinkedDispatches:
@@ -142,7 +145,14 @@ def link_dispatches_of(workspace: Workspace, hlo: Sequence[str | Path] = ()) -> 
             united = union_categoricals([table[name] for table in tables])
             tables = [table.assign(**{name: table[name].cat.set_categories(united.categories)}) for table in tables]
     joined = pd.concat(tables, ignore_index=True) if len(tables) > 1 else tables[0]
-    return LinkedDispatches(dispatches=joined, findings=tuple(findings_of(runs)))
+    # What a profile says of a trace beside it is an annotation, too, but not one of that very dispatch.
+    is_traced = any(not process.is_counter_pass for process in workspace.loaded)
+    is_written = joined["method"].isin(["annotation", "none"]) & joined["confidence"].isin(["certain", "unlinked"])
+    return LinkedDispatches(
+        dispatches=joined,
+        findings=tuple(findings_of(runs)),
+        evidence=Evidence.MEASURED if not is_traced and bool(is_written.all()) else Evidence.INFERRED,
+    )
 
 
 def _link_run(workspace: Workspace, run: str, found: RunPrograms) -> LinkedRun:
@@ -162,7 +172,7 @@ def _link_run(workspace: Workspace, run: str, found: RunPrograms) -> LinkedRun:
         parts.append(edges)
         findings += raised
     edges = _concatenated(parts)
-    host_events, host_edges, raised = _link_host_events(workspace, run, modules)
+    host_events, host_edges, raised = link_host_events(workspace, run, modules)
     findings += [*raised, *_check_linked(run, found, edges, findings)]
     return LinkedRun(
         run=run,
@@ -241,10 +251,14 @@ def _link_profile(profile: LoadedProfile, modules: Mapping[str, HloModule]) -> t
     return require_frame(pd.DataFrame({name: given[name] for name in DISPATCH_EDGES.names}), DISPATCH_EDGES), findings
 
 
-def _link_host_events(
+def link_host_events(
     workspace: Workspace, run: str, modules: Mapping[str, HloModule]
 ) -> tuple[pd.DataFrame, pd.DataFrame, list[Finding]]:
-    """The annotated events of the host where there is no GPU: the CPU backend runs instructions on host threads."""
+    """The annotated events of the host where there is no GPU: the CPU backend runs instructions on host threads.
+
+    Returns:
+        HOST_EVENTS, EVENT_EDGES of those, and what linking raised.
+    """
     events = workspace.host_events()
     devices = workspace.profiled_devices()
     has_device = set(devices.loc[devices["events_count"] > 0, "host"].astype(str))

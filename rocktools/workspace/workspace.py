@@ -145,16 +145,22 @@ class Workspace:
         """
         found = self.dispatches(columns)
         if found.empty:
-            counted = sum(process.is_counter_pass for process in self.loaded) + len(self.replayed)
-            paths = self._paths()
-            raise NothingToRead(
-                "no-traced-dispatches",
-                f"there is no traced dispatch in {count_noun(len(paths), 'process')}"
-                + (f" (counter passes among them: {counted}; their times are not those of the job)" if counted else ""),
-                where=", ".join(paths[:3]),
-                hint=f"rocktools {'dispatches --counted' if counted else 'info'} {shlex.quote(paths[0])}",
-            )
+            raise self._no_dispatches()
         return found
+
+    def _no_dispatches(self) -> NothingToRead:
+        counted = sum(process.is_counter_pass for process in self.loaded) + len(self.replayed)
+        paths = self._paths()
+        what = f"there is no traced dispatch in {count_noun(len(paths), 'process')}"
+        command = "info"
+        if counted:
+            what = f"{what} (counter passes among them: {counted}; their times are not those of the job)"
+            command = "dispatches --counted"
+        elif self.profiles:
+            what = f"{what} (JAX profiles among them: {len(self.profiles)}; those of the CPU backend have no kernels)"
+            command = "link"
+        hint = f"rocktools {command} {shlex.quote(paths[0])}"
+        return NothingToRead("no-traced-dispatches", what, where=", ".join(paths[:3]), hint=hint)
 
     def require_counted_dispatches(self) -> pd.DataFrame:
         """COUNTED_DISPATCHES, with at least one row.

@@ -128,10 +128,17 @@ def test_formats_of_one_table_hold_the_contents(databases, run: CommandLine, tmp
 
 
 def test_text_has_all_four_parts_each_marked_simulated(databases, run: CommandLine) -> None:
-    out = run("info", databases.trace).out
+    out = run("info", databases.counters).out
     assert out.count("SIMULATED: no hardware produced these numbers") == 4
     for title in ("processes", "devices", "contents", "counters"):
         assert f"\n{title}\n" in f"\n{out}"
+
+
+def test_text_has_no_table_of_counters_where_there_are_none(databases, run: CommandLine) -> None:
+    out = run("info", databases.trace).out
+    assert "counters" not in out
+    assert "no rows" not in out
+    assert tables_in(run.document("info", databases.trace))["COUNTERS"] == []
 
 
 def test_unknown_part_ends_with_2(databases, run: CommandLine) -> None:
