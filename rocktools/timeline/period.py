@@ -32,13 +32,21 @@ EXPLAINED_RATIO = 0.75
 """Least share of all rows whose kind of kernel occurs in the repeated segment."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beginning:
+    """Where a step begins: so many rows before the one kernel of a kind that it runs once."""
+
+    anchor: int
+    rows_before: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Period:
     """What repeats.
 
     Attributes:
-        anchor: the kind of kernel that each step is taken to begin with.
-        starts: positions of the anchor, one per step, ascending.
+        beginning: where steps begin.
+        starts: position of the first row of each step, ascending.
         rows_count: rows of a step.
         equal_count: steps that are equal to each other as multisets, the last one included where it is whole.
         is_last_whole: whether the rows behind the last anchor hold a whole step.
@@ -46,7 +54,7 @@ class Period:
         explained_ratio: share of all rows whose kind occurs in a step.
     """
 
-    anchor: int
+    beginning: Beginning
     starts: IntArray
     rows_count: int
     equal_count: int
@@ -65,14 +73,14 @@ class _Segments:
     multiset: IntArray
 
 
-def find_period(kinds: IntArray, gap_before: IntArray, preferred: int | None = None) -> Period | None:
+def find_period(kinds: IntArray, gap_before: IntArray, preferred: Beginning | None = None) -> Period | None:
     """The period of a sequence, or None where it has none.
 
     Args:
         kinds: kind of each row in the order of start, numbered from 0.
-        gap_before: idle time before each row; of the kernels that occur once per step, a step begins with the one that
-            waits longest, and where none waits, with the first.
-        preferred: kind to begin with where it occurs once per step: that of another device.
+        gap_before: idle time before each row. A step begins with the very first row where that leaves whole steps only;
+            else where the device waits longest; where it never waits, with the first kernel that a step runs once.
+        preferred: the beginning to use where its kernel occurs once per step: that of another device.
     """
     if kinds.size < 2 * SMALLEST_STEP_COUNT:
         return None
@@ -83,33 +91,82 @@ def find_period(kinds: IntArray, gap_before: IntArray, preferred: int | None = N
         return None
     multiset, rows_count = repeated
     anchors = np.unique(segments.kind[(segments.multiset == multiset) & (segments.length == rows_count)])
-    is_usable = preferred is not None and bool(np.isin(preferred, anchors))
-    anchor = preferred if preferred is not None and is_usable else _begin(anchors, kinds, gap_before)
-    period = _period_of(kinds, anchor, running, multiset, rows_count)
+    steps = _Steps(kinds=kinds, running=running, multiset=multiset, rows_count=rows_count)
+    if preferred is not None and bool(np.isin(preferred.anchor, anchors)):
+        period = steps.begin_at(preferred)
+    else:
+        is_anchor = np.zeros(int(kinds.max()) + 1, dtype=np.bool_)
+        is_anchor[anchors] = True
+        period = _best_beginning(steps, int(kinds[np.argmax(is_anchor[kinds])]), gap_before)
     return period if period.explained_ratio >= EXPLAINED_RATIO else None
 
 
-def _period_of(kinds: IntArray, anchor: int, running: IntArray, multiset: int, rows_count: int) -> Period:
-    """The steps that begin with `anchor`, given what a whole one holds."""
-    starts = np.flatnonzero(kinds == anchor).astype(np.int64)
-    last = int(starts[-1])
-    bounds = np.append(starts, min(last + rows_count, kinds.size))
-    # Of arrays, not of scalars: the sums wrap around, which numpy only allows without a word in arrays.
-    is_equal = (np.diff(bounds) == rows_count) & (running[bounds[1:]] - running[bounds[:-1]] == multiset)
-    first = int(starts[np.argmax(is_equal)])
-    in_step = kinds[first : first + rows_count]
-    # Steps before the first equal one are warm-up, with autotuning kernels in any number.
-    other = np.concatenate([kinds[: starts[0]], kinds[first:]])
-    is_last_whole = bool(is_equal[-1])
-    return Period(
-        anchor=anchor,
-        starts=starts,
-        rows_count=rows_count,
-        equal_count=int(is_equal.sum()),
-        is_last_whole=is_last_whole,
-        last_end=last + rows_count if is_last_whole else int(kinds.size),
-        explained_ratio=float(np.isin(other, in_step).mean()),
-    )
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Steps:
+    """A sequence, and what a whole step of it holds."""
+
+    kinds: IntArray
+    running: IntArray
+    multiset: int
+    rows_count: int
+
+    def begin_at(self, beginning: Beginning) -> Period:
+        """The steps that begin there; one whose first rows are not in the sequence is left out."""
+        places = np.flatnonzero(self.kinds == beginning.anchor).astype(np.int64) - beginning.rows_before
+        starts = places[places >= 0]
+        if starts.size == 0:
+            starts = np.zeros(1, dtype=np.int64)
+        is_equal = self.are_equal(starts)
+        first = int(starts[np.argmax(is_equal)])
+        last_end = int(starts[-1]) + self.rows_count
+        if is_equal[-1] and last_end < self.kinds.size and self.kinds[last_end] == self.kinds[first]:
+            # The rows of a step that was cut before its anchor.
+            starts, is_equal = np.append(starts, last_end), np.append(is_equal, False)
+        in_step = self.kinds[first : first + self.rows_count]
+        # Steps before the first equal one are warm-up, with autotuning kernels in any number.
+        other = np.concatenate([self.kinds[: starts[0]], self.kinds[first:]])
+        is_last_whole = bool(is_equal[-1])
+        return Period(
+            beginning=beginning,
+            starts=starts,
+            rows_count=self.rows_count,
+            equal_count=int(is_equal.sum()),
+            is_last_whole=is_last_whole,
+            last_end=last_end if is_last_whole else int(self.kinds.size),
+            explained_ratio=float(np.isin(other, in_step).mean()),
+        )
+
+    def are_equal(self, starts: IntArray) -> npt.NDArray[np.bool_]:
+        """Which of the steps with these beginnings hold exactly the repeated multiset."""
+        bounds = np.append(starts, min(int(starts[-1]) + self.rows_count, self.kinds.size))
+        # Of arrays, not of scalars: the sums wrap around, which numpy only allows without a word in arrays.
+        sums = self.running[bounds[1:]] - self.running[bounds[:-1]]
+        is_equal: npt.NDArray[np.bool_] = (np.diff(bounds) == self.rows_count) & (sums == self.multiset)
+        return is_equal
+
+
+def _best_beginning(steps: _Steps, anchor: int, gap_before: IntArray) -> Period:
+    """The steps that begin before `anchor` where whole steps or waits say so, else with it."""
+    plain = steps.begin_at(Beginning(anchor=anchor, rows_before=0))
+    lead = int(plain.starts[0])
+    if lead < steps.rows_count:
+        divided = steps.begin_at(Beginning(anchor=anchor, rows_before=lead))
+        # By chance, one beginning of as many as a step has rows is like that.
+        if (
+            divided.is_last_whole
+            and divided.last_end == steps.kinds.size
+            and divided.equal_count == divided.starts.size
+        ):
+            return divided
+    equal = plain.starts[steps.are_equal(plain.starts)]
+    places = equal[:, np.newaxis] + np.arange(steps.rows_count)
+    # Only rows that are the same kernel in all equal steps: what order is left to chance has no place.
+    is_fixed = (steps.kinds[places] == steps.kinds[places[0]]).all(axis=0)
+    waits = np.where(is_fixed, np.median(gap_before[places], axis=0), -1)
+    longest = int(np.argmax(waits))
+    if longest == 0 or waits[longest] <= 0:
+        return plain
+    return steps.begin_at(Beginning(anchor=anchor, rows_before=steps.rows_count - longest))
 
 
 def running_multiset(kinds: IntArray) -> IntArray:
@@ -178,23 +235,3 @@ def _purity(segments: _Segments, example: int, is_tail: bool) -> float:
     near = np.abs(lengths[reach] - segments.length[example]) <= SPARE_COUNT
     tail = int(segments.length[example]) if is_tail else 0
     return float((lengths[reach][near].sum() + tail) / (lengths[reach].sum() + tail))
-
-
-def _begin(anchors: IntArray, kinds: IntArray, gap_before: IntArray) -> int:
-    """The anchor that waits longest (median), or the first in the sequence where none waits."""
-    first = {int(anchor): int(np.argmax(kinds == anchor)) for anchor in _sample(anchors, gap_before, kinds)}
-    waits = {}
-    for anchor, place in first.items():
-        places = np.flatnonzero(kinds == anchor)
-        waits[anchor] = float(np.median(gap_before[places[1:] if place == 0 else places]))
-    return min(first, key=lambda anchor: (-waits[anchor], first[anchor]))
-
-
-def _sample(anchors: IntArray, gap_before: IntArray, kinds: IntArray) -> IntArray:
-    """The anchors worth a look: those that wait longest in all, and the first of all; a step may have thousands."""
-    is_anchor = np.zeros(int(kinds.max()) + 1, dtype=np.bool_)
-    is_anchor[anchors] = True
-    total = np.zeros(is_anchor.size, dtype=np.int64)
-    np.add.at(total, kinds, gap_before)
-    longest = anchors[np.argsort(-total[anchors], kind="stable")[:32]]
-    return np.unique(np.append(longest, kinds[np.argmax(is_anchor[kinds])]))

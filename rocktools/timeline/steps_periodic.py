@@ -19,7 +19,7 @@ from rocktools.evidence import Evidence
 from rocktools.findings import Finding, Severity
 from rocktools.timeline.device_windows import DeviceWindows, no_windows, window_frame
 from rocktools.timeline.grouping import IntArray, codes_of, group_rows
-from rocktools.timeline.period import Period, find_period
+from rocktools.timeline.period import Beginning, Period, find_period
 from rocktools.timeline.step_rows import device_order
 
 
@@ -72,7 +72,7 @@ def periodic_windows(rows: pd.DataFrame) -> DeviceWindows:
     found: list[tuple[Any, ...]] = []
     for sequence in sequences:
         # The same beginning on all devices, or one's step would be half of two of the other's.
-        kept = _period(sequence, periods[0].anchor if periods else None)
+        kept = _period(sequence, periods[0].beginning if periods else None)
         if kept is not None:
             periods.append(kept[0])
             found += _windows(run, sequence, *kept)
@@ -126,7 +126,7 @@ def _kinds(rows: pd.DataFrame) -> IntArray:
     return group_rows(parts).of
 
 
-def _period(sequence: _Sequence, preferred: int | None) -> tuple[Period, npt.NDArray[np.intp]] | None:
+def _period(sequence: _Sequence, preferred: Beginning | None) -> tuple[Period, npt.NDArray[np.intp]] | None:
     """The period of a device and the rows it was found in: those of its busiest stream, or all of them."""
     busiest = int(np.bincount(sequence.stream).argmax())
     gap_before = sequence.gap_before

@@ -24,7 +24,7 @@ def period(text: str, gaps: dict[int, int] | None = None) -> Period | None:
 def test_step_begins_where_the_sequence_begins_to_repeat() -> None:
     found = period("abcde" * 3)
     assert found is not None
-    assert (chr(found.anchor), found.starts.tolist(), found.rows_count) == ("a", [0, 5, 10], 5)
+    assert (found.starts.tolist(), found.rows_count) == ([0, 5, 10], 5)
     assert (found.equal_count, found.is_last_whole, found.last_end) == (3, True, 15)
 
 
@@ -49,9 +49,15 @@ def test_step_begins_after_the_longest_wait_in_a_trace_that_begins_within_one() 
     waits = {2: 50, 7: 60, 12: 40, 17: 50}
     found = period(text, waits)
     assert found is not None
-    assert (chr(found.anchor), found.starts.tolist()) == ("a", [2, 7, 12, 17])
+    assert found.starts.tolist() == [2, 7, 12, 17]
     assert not found.is_last_whole
     assert found.last_end == len(text)
+
+
+def test_trace_of_whole_steps_only_is_divided_into_them_whatever_waits() -> None:
+    found = period("abcde" * 4, {3: 50, 8: 60, 13: 50, 18: 50})
+    assert found is not None
+    assert (found.starts.tolist(), found.equal_count, found.is_last_whole) == ([0, 5, 10, 15], 4, True)
 
 
 def test_what_follows_the_last_step_is_not_in_it() -> None:
@@ -108,7 +114,6 @@ def test_every_step_of_a_nested_program_is_found(
     step = ("e" + "abk" * layers + "h" + "cdfg" * layers + "i") * microsteps + "opqrstu"
     text = step[len(step) - before :] + step * steps + step[:after]
     begins = [before + number * len(step) for number in range(steps + (after > 0))]
-    anchor = kinds_of("o")[0]
     found = find_period(kinds_of(text), np.zeros(len(text), dtype=np.int64))
     assert found is not None
     assert found.rows_count == len(step)
@@ -120,4 +125,29 @@ def test_every_step_of_a_nested_program_is_found(
     waits[[begin + tail for begin in begins if begin + tail < len(text)]] = 7
     with_waits = find_period(kinds_of(text), waits)
     assert with_waits is not None
-    assert with_waits.anchor == anchor
+    if (len(text) - before - after) == len(text):
+        assert with_waits.starts.tolist() == begins[:steps]
+    else:
+        assert set(with_waits.starts.tolist()) <= {begin + tail - len(step) for begin in begins} | {
+            begin + tail for begin in begins
+        }
+
+
+def test_step_may_begin_with_a_kernel_that_it_runs_twice() -> None:
+    """As in the MI355X profile of fused attention: the first kernel of the step runs again in its middle."""
+    found = period("xy" + "abcadefg" * 3 + "abca", {2: 90, 10: 90, 18: 90, 26: 90})
+    assert found is not None
+    assert found.starts.tolist() == [2, 10, 18, 26]
+
+
+def test_other_device_begins_its_steps_where_the_first_does() -> None:
+    first = period("abcde" * 4, None)
+    assert first is not None
+    kinds = kinds_of("de" + "abcde" * 3)
+    gaps = np.zeros(kinds.size, dtype=np.int64)
+    gaps[[4, 9, 14]] = 70
+    alone, with_first = find_period(kinds, gaps), find_period(kinds, gaps, first.beginning)
+    assert alone is not None
+    assert with_first is not None
+    assert alone.starts.tolist() == [4, 9, 14]
+    assert with_first.starts.tolist() == [2, 7, 12]
