@@ -62,10 +62,9 @@ def attributes_of(instruction: Any, predecessors: Sequence[str], payloads: Seque
 
 
 def _payload(payload: Any, payloads: Sequence[bytes]) -> bytes:
-    if payload.WhichOneof("payload_source") == "id" and 0 <= payload.id < len(payloads):
-        return payloads[payload.id]
-    value: bytes = payload.value
-    return value
+    is_named = payload.WhichOneof("payload_source") == "id" and 0 <= payload.id < len(payloads)
+    found: bytes = payloads[payload.id] if is_named else payload.value
+    return found
 
 
 def frontend_attributes_text(attributes: Mapping[str, str]) -> str:
