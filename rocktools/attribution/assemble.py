@@ -9,7 +9,14 @@ import pandas as pd
 
 from rocktools.analytic.occurrences import Workload, check_occurrences, count_occurrences
 from rocktools.attribution.components import ComponentMap
-from rocktools.attribution.ledger import BookedRows, book_rows, build_ledger
+from rocktools.attribution.ledger import (
+    BookedRows,
+    book_rows,
+    build_ledger,
+    ledger_sets,
+    sum_buckets,
+    unite_buckets,
+)
 from rocktools.attribution.ledger_document import Ledger
 from rocktools.attribution.ledger_tables import build_tables
 from rocktools.attribution.phases import BookedPhase
@@ -47,7 +54,8 @@ def assemble_ledger(
     occurrences = (
         count_occurrences(kept, workload, steps_count=max(steps_count // runs_count, 1)) if workload is not None else ()
     )
-    buckets = build_ledger(booked)
+    sums, unions = sum_buckets(booked), unite_buckets(booked, ledger_sets(booked))
+    buckets = build_ledger(booked, sums, unions)
     total_ns = int((booked.end_ns - booked.start_ns).sum())
     assert int(buckets["sum_ns"].sum()) == total_ns, "a row is in two buckets, or in none"
     reconciliation = reconcile(rows, steps, is_by_step=is_by_step)
@@ -59,7 +67,7 @@ def assemble_ledger(
         is_simulated=is_simulated,
         booked=booked,
         buckets=buckets,
-        tables=build_tables(booked, component_map, occurrences),
+        tables=build_tables(booked, component_map, occurrences, sums, unions),
         reconciliation=reconciliation.frame,
         steps=steps,
         component_map=component_map,

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rocktools.analytic.yaml_file import Place, YamlFile, parse_yaml, read_yaml_file
 from rocktools.attribution.components import (
     UNATTRIBUTED,
     Component,
@@ -23,6 +22,7 @@ from rocktools.attribution.components import (
 )
 from rocktools.attribution.phases import OUTSIDE_PHASES, BookedPhase
 from rocktools.errors import UsageError, nearest_names
+from rocktools.yaml_file import Place, YamlFile, parse_yaml, read_yaml_file
 
 SCHEMA = "rocktools.components/1"
 DEFAULT_MAP = "maxtext"

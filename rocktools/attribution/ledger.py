@@ -6,7 +6,7 @@ rows. Which buckets make a row of a table is decided elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +29,8 @@ ROW_COLUMNS = (
 BUCKET = ("activity", "phase", "component")
 BucketKey = tuple[str, str, str, str]
 """Activity, phase, component, gradient."""
+BucketSet = frozenset[int]
+"""Positions of buckets in `BookedRows.buckets`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,11 +70,10 @@ class BookedRows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Lengths:
-    """Sums and unions; every array has one line per group and one column per place."""
+class BucketSums:
+    """What durations add up to; every array has one line per bucket and one column per place."""
 
     sum_ns: IntArray
-    union_ns: IntArray
     mixed_ns: IntArray
     inferred_ns: IntArray
     rows_count: IntArray
@@ -113,45 +114,83 @@ def book_rows(rows: pd.DataFrame, *, is_by_step: bool = True) -> BookedRows:
     )
 
 
-def measure_groups(booked: BookedRows, group: IntArray, groups_count: int) -> Lengths:
-    """Sums and unions of groups of rows on each place.
-
-    Args:
-        booked: the rows.
-        group: of each row, 0..groups_count-1; -1 for rows that are in none.
-    """
-    is_in = group >= 0
-    places = len(booked.places)
-    codes = group[is_in] * places + booked.place[is_in]
-    starts, ends = booked.start_ns[is_in], booked.end_ns[is_in]
-    durations = ends - starts
-    size = groups_count * places
+def sum_buckets(booked: BookedRows) -> BucketSums:
+    """The sums of every bucket on every place."""
+    shape = len(booked.buckets), len(booked.places)
+    codes = booked.bucket * shape[1] + booked.place
+    durations = booked.end_ns - booked.start_ns
 
     def added(values: IntArray) -> IntArray:
-        totals = np.zeros(size, dtype=np.int64)
+        totals = np.zeros(shape[0] * shape[1], dtype=np.int64)
         np.add.at(totals, codes, values)  # not bincount: its weights are float64
-        return totals.reshape(groups_count, places)
+        return totals.reshape(shape)
 
-    return Lengths(
+    return BucketSums(
         sum_ns=added(durations),
-        union_ns=union_length_by(starts, ends, codes, size).reshape(groups_count, places),
-        mixed_ns=added(np.where(booked.is_mixed[is_in], durations, 0)),
-        inferred_ns=added(np.where(booked.is_inferred[is_in], durations, 0)),
-        rows_count=added(np.ones(codes.size, dtype=np.int64)),
+        mixed_ns=added(durations * booked.is_mixed),
+        inferred_ns=added(durations * booked.is_inferred),
+        rows_count=np.bincount(codes, minlength=shape[0] * shape[1]).astype(np.int64).reshape(shape),
     )
 
 
-def build_ledger(booked: BookedRows) -> pd.DataFrame:
-    """LEDGER of the rows; buckets that a device and step has no row of are left out."""
-    distinct = list(dict.fromkeys(key[:3] for key in booked.buckets))
-    of_bucket = np.array([distinct.index(key[:3]) for key in booked.buckets], dtype=np.int64)
-    group = of_bucket[booked.bucket] if distinct else booked.bucket
-    lengths = measure_groups(booked, group, len(distinct))
-    bucket, place = np.nonzero(lengths.rows_count)
+def unite_buckets(booked: BookedRows, wanted: Iterable[BucketSet]) -> dict[BucketSet, IntArray]:
+    """The time that each set of buckets covers on every place, overlaps counted once.
+
+    Sorting the rows is what costs; sets that share no bucket are measured in one go.
+    """
+    layers: list[dict[int, int]] = []
+    members: list[list[BucketSet]] = []
+    for buckets in dict.fromkeys(wanted):
+        free = next((i for i, layer in enumerate(layers) if not any(bucket in layer for bucket in buckets)), None)
+        if free is None:
+            layers.append({})
+            members.append([])
+            free = len(layers) - 1
+        layers[free].update(dict.fromkeys(buckets, len(members[free])))
+        members[free].append(buckets)
+    places = len(booked.places)
+    found: dict[BucketSet, IntArray] = {}
+    for layer, sets in zip(layers, members, strict=True):
+        group_of = np.full(len(booked.buckets), -1, dtype=np.int64)
+        group_of[list(layer)] = list(layer.values())
+        group = group_of[booked.bucket] if len(group_of) else booked.bucket
+        is_in = group >= 0
+        codes = group[is_in] * places + booked.place[is_in]
+        lengths = union_length_by(booked.start_ns[is_in], booked.end_ns[is_in], codes, len(sets) * places)
+        found.update(zip(sets, lengths.reshape(len(sets), places), strict=True))
+    return found
+
+
+def ledger_sets(booked: BookedRows) -> list[BucketSet]:
+    """The buckets that share a line of LEDGER: those that differ in their gradient only."""
+    keys = list(dict.fromkeys(key[:3] for key in booked.buckets))
+    return [frozenset(i for i, key in enumerate(booked.buckets) if key[:3] == line) for line in keys]
+
+
+def build_ledger(
+    booked: BookedRows, sums: BucketSums | None = None, unions: Mapping[BucketSet, IntArray] | None = None
+) -> pd.DataFrame:
+    """LEDGER of the rows; buckets that a device and step has no row of are left out.
+
+    Args:
+        sums, unions: where they were measured already; None: they are measured here.
+    """
+    sets = ledger_sets(booked)
+    sums = sum_buckets(booked) if sums is None else sums
+    unions = unite_buckets(booked, sets) if unions is None else unions
+    shape = len(sets), len(booked.places)
+
+    def together(values: IntArray) -> IntArray:
+        return np.array([values[list(buckets)].sum(axis=0) for buckets in sets], dtype=np.int64).reshape(shape)
+
+    sum_ns, mixed_ns, inferred_ns = together(sums.sum_ns), together(sums.mixed_ns), together(sums.inferred_ns)
+    rows_count = together(sums.rows_count)
+    union_ns = np.array([unions[buckets] for buckets in sets], dtype=np.int64).reshape(shape)
+    bucket, place = np.nonzero(rows_count)
     places = [booked.places[i] for i in place]
-    names = [distinct[i] for i in bucket]
+    names = [booked.buckets[min(sets[i])] for i in bucket]
     steps = [each.step_index for each in places]
-    inferred = lengths.inferred_ns[bucket, place]
+    inferred = inferred_ns[bucket, place]
     evidence = [(Evidence.INFERRED if ns else Evidence.MEASURED).value for ns in inferred.tolist()]
     frame = pd.DataFrame(
         {
@@ -159,11 +198,11 @@ def build_ledger(booked: BookedRows) -> pd.DataFrame:
             "device": labels_column([each.device for each in places]),
             "step_index": _integers(steps),
             **{name: labels_column([each[i] for each in names]) for i, name in enumerate(BUCKET)},
-            "sum_ns": lengths.sum_ns[bucket, place],
-            "union_ns": lengths.union_ns[bucket, place],
-            "mixed_ns": lengths.mixed_ns[bucket, place],
+            "sum_ns": sum_ns[bucket, place],
+            "union_ns": union_ns[bucket, place],
+            "mixed_ns": mixed_ns[bucket, place],
             "inferred_ns": inferred,
-            "rows_count": lengths.rows_count[bucket, place],
+            "rows_count": rows_count[bucket, place],
             "evidence": labels_column(evidence),
         }
     )

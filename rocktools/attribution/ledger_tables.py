@@ -17,10 +17,11 @@ import pandas as pd
 from rocktools.analytic.occurrences import Occurrence
 from rocktools.attribution.components import UNATTRIBUTED, ComponentMap, RowState, TableRow
 from rocktools.attribution.gradients import Gradient
-from rocktools.attribution.ledger import BookedRows, BucketKey, Lengths, measure_groups
+from rocktools.attribution.ledger import BookedRows, BucketKey, BucketSet, BucketSums, sum_buckets, unite_buckets
 from rocktools.attribution.phases import BookedPhase
 from rocktools.frames import Column, FrameSpec, nullable_int64, require_frame
 from rocktools.timeline.activities import Activity, labels_column
+from rocktools.timeline.grouping import IntArray
 
 _NO_NUMBER = "the row has a state instead"
 
@@ -71,8 +72,30 @@ class _Line:
     note: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Table:
+    """A table, and the buckets of each of its lines."""
+
+    name: str
+    lines: Sequence[_Line]
+    sets: Sequence[BucketSet]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Measured:
+    """The rows, and what was measured of them."""
+
+    booked: BookedRows
+    sums: BucketSums
+    unions: Mapping[BucketSet, IntArray]
+
+
 def build_tables(
-    booked: BookedRows, component_map: ComponentMap, occurrences: Sequence[Occurrence] = ()
+    booked: BookedRows,
+    component_map: ComponentMap,
+    occurrences: Sequence[Occurrence] = (),
+    sums: BucketSums | None = None,
+    unions: Mapping[BucketSet, IntArray] | None = None,
 ) -> pd.DataFrame:
     """LEDGER_ROWS of all tables.
 
@@ -80,6 +103,7 @@ def build_tables(
         booked: rows of a ledger.
         component_map: the one that they were classified by.
         occurrences: what a workload expects; each is put beside the line of its phase and component.
+        sums, unions: where they were measured already; None: they are measured here.
     """
     lines = {
         PHASES_TABLE: _phase_lines(booked.buckets),
@@ -87,10 +111,19 @@ def build_tables(
         GRADIENTS_TABLE: _gradient_lines(booked.buckets, component_map),
         CROSS_TABLE: _cross_lines(booked.buckets),
     }
-    all_ns = int((booked.end_ns - booked.start_ns).sum())
-    parts = [_table(name, lines[name], booked, occurrences, all_ns) for name in _TABLES if lines[name]]
+    tables = [
+        _Table(name=name, lines=lines[name], sets=_sets_of(name, lines[name], booked))
+        for name in _TABLES
+        if lines[name]
+    ]
+    wanted = [buckets for table in tables for buckets in (*table.sets, frozenset[int]().union(*table.sets))]
+    measured = _Measured(
+        booked=booked,
+        sums=sum_buckets(booked) if sums is None else sums,
+        unions=dict(unions or {}) | unite_buckets(booked, (each for each in wanted if each not in (unions or {}))),
+    )
+    rows = [row for table in tables for row in _rows_of(table, measured, occurrences)]
     texts = ("table", "row", "components", "critical_device", "state", "note")
-    rows = [row for part in parts for row in part]
     columns: dict[str, object] = {}
     for column in LEDGER_ROWS.columns:
         values = [row.get(column.name) for row in rows]
@@ -232,62 +265,61 @@ def _cross_lines(buckets: Sequence[BucketKey]) -> list[_Line]:
     return [line for line in lines if line.title not in ("Input", "Copies") or _has_any(line, buckets)]
 
 
-def _table(
-    name: str, lines: Sequence[_Line], booked: BookedRows, occurrences: Sequence[Occurrence], all_ns: int
-) -> list[Mapping[str, object]]:
-    of_bucket = np.full(len(booked.buckets), -1, dtype=np.int64)
-    for place, bucket in enumerate(booked.buckets):
-        found = [i for i, line in enumerate(lines) if line.takes is not None and line.takes(bucket)]
-        assert len(found) <= 1, f"{bucket} is in {len(found)} lines of {name}"
-        of_bucket[place] = found[0] if found else -1
-    count = len(lines) + 1
-    group = of_bucket[booked.bucket] if len(booked.buckets) else booked.bucket
-    lengths = measure_groups(booked, group, count)
-    whole = measure_groups(booked, np.where(group >= 0, 0, -1), 1)
-    total_ns = all_ns if name == CROSS_TABLE else int(whole.sum_ns.sum())
-    rows = [_row(name, i, line, booked, lengths, i, total_ns, occurrences) for i, line in enumerate(lines)]
+def _sets_of(name: str, lines: Sequence[_Line], booked: BookedRows) -> list[BucketSet]:
+    """The buckets of each line; a bucket is in one line at most."""
+    sets = [
+        frozenset(i for i, key in enumerate(booked.buckets) if line.takes is not None and line.takes(key))
+        for line in lines
+    ]
+    assert len(frozenset[int]().union(*sets)) == sum(map(len, sets)), f"a bucket is in two lines of {name}"
+    return sets
+
+
+def _rows_of(table: _Table, measured: _Measured, occurrences: Sequence[Occurrence]) -> list[Mapping[str, object]]:
+    """The rows of one table, its total last."""
+    whole = frozenset[int]().union(*table.sets)
+    everything = list(range(len(measured.booked.buckets))) if table.name == CROSS_TABLE else list(whole)
+    total_ns = int(measured.sums.sum_ns[everything].sum())
     end = _Line(title=TOTAL, takes=lambda _: True)
-    return [*rows, _row(name, len(lines), end, booked, whole, 0, total_ns, ())]
+    pairs = [*zip(table.lines, table.sets, strict=True), (end, whole)]
+    rows: list[Mapping[str, object]] = []
+    for index, (line, buckets) in enumerate(pairs):
+        row: dict[str, object] = {
+            "table": table.name,
+            "row_index": index,
+            "row": line.title,
+            "components": ", ".join(line.components) or None,
+            "note": line.note or None,
+        }
+        row |= _numbers(line, buckets, measured, total_ns)
+        rows.append(row | (_expected(table.name, line, occurrences) if line is not end else {}))
+    return rows
 
 
-def _row(
-    table: str,
-    index: int,
-    line: _Line,
-    booked: BookedRows,
-    lengths: Lengths,
-    group: int,
-    total_ns: int,
-    occurrences: Sequence[Occurrence],
-) -> Mapping[str, object]:
-    row: dict[str, object] = {
-        "table": table,
-        "row_index": index,
-        "row": line.title,
-        "components": ", ".join(line.components) or None,
-        "note": line.note or None,
-    }
-    rows_count = int(lengths.rows_count[group].sum()) if line.takes is not None else 0
+def _numbers(line: _Line, buckets: BucketSet, measured: _Measured, total_ns: int) -> dict[str, object]:
+    """The numbers of a line, or its state."""
+    chosen = list(buckets)
+    rows_count = int(measured.sums.rows_count[chosen].sum())
     if line.takes is None or (rows_count == 0 and line.absent is not None):
         state = line.state or line.absent
-        return {**row, "state": state.value if state else None} | _expected(table, line, occurrences)
-    places = max(len(booked.places), 1)
-    sum_ns = int(lengths.sum_ns[group].sum())
-    by_device = _by_device(booked, lengths.sum_ns[group])
+        return {"state": state.value if state else None}
+    places = max(len(measured.booked.places), 1)
+    sums = measured.sums.sum_ns[chosen].sum(axis=0)
+    sum_ns = int(sums.sum())
+    by_device = _by_device(measured.booked, sums)
     critical = max(sorted(by_device), key=by_device.__getitem__) if by_device else None
-    row |= {
+    return {
         "mean_ns": sum_ns / places,
         "share_ratio": sum_ns / total_ns if total_ns else None,
-        "union_ns": int(lengths.union_ns[group].sum()) / places,
+        "union_ns": int(measured.unions[buckets].sum()) / places,
         "lowest_ns": min(by_device.values(), default=0.0),
         "highest_ns": max(by_device.values(), default=0.0),
         "critical_device": critical if sum_ns else None,
         "sum_ns": sum_ns,
-        "mixed_ns": int(lengths.mixed_ns[group].sum()),
-        "inferred_ns": int(lengths.inferred_ns[group].sum()),
+        "mixed_ns": int(measured.sums.mixed_ns[chosen].sum()),
+        "inferred_ns": int(measured.sums.inferred_ns[chosen].sum()),
         "rows_count": rows_count,
     }
-    return row | _expected(table, line, occurrences)
 
 
 def _by_device(booked: BookedRows, sums: npt.NDArray[np.int64]) -> dict[str, float]:
