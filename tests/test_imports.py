@@ -17,7 +17,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1] / "rocktools"
 
 FLOOR = {"errors", "evidence", "units", "findings", "intervals", "frames"}
-ANYONE = {"extras", "assets", "protos"}  # small, standard library and errors only; protos needs protobuf when called
+# Small, on errors alone; protos needs protobuf when called, yaml_file needs yaml.
+ANYONE = {"extras", "assets", "protos", "yaml_file"}
 _BELOW_WORKSPACE = {
     *FLOOR, "process", "rundir", "devices", "hlo", "timeline", "sources", "counters", "analytic", "roofline",
     "correlate", "attribution", "rules",
@@ -31,6 +32,7 @@ TABLE: dict[str, set[str]] = {
     "extras": {"errors"},
     "assets": {"errors"},
     "protos": set(),
+    "yaml_file": {"errors"},
     "findings": {"errors", "evidence"},
     "intervals": {"errors"},  # for ContractError; the design names numpy only
     "frames": {"errors", "evidence", "units"},

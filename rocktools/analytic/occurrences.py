@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from rocktools.analytic.yaml_file import Place, YamlFile, parse_yaml, read_yaml_file
 from rocktools.findings import Finding, Severity
+from rocktools.yaml_file import Place, YamlFile, parse_yaml, read_yaml_file
 
 SCHEMA = "rocktools.workload/1"
 ROW_COLUMNS = ("run", "device", "activity", "phase", "component", "scope", "name", "collective")

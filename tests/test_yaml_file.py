@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocktools.analytic.yaml_file import parse_yaml, read_yaml_file
 from rocktools.errors import InputError, UnsupportedVersion
+from rocktools.yaml_file import parse_yaml, read_yaml_file
 
 TEXT = """schema: a/1
 rules:
