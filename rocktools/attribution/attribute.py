@@ -22,7 +22,7 @@ from rocktools.correlate.kernel_families import BLIT_FAMILIES, KernelFamily, fam
 from rocktools.frames import ATTRIBUTED, nullable_int64, require_frame
 from rocktools.timeline.activities import Activity
 from rocktools.timeline.devices import index_devices
-from rocktools.timeline.grouping import codes_of, group_rows
+from rocktools.timeline.grouping import codes_of, group_rows, match_rows
 
 IntArray = npt.NDArray[np.int64]
 Classified = Mapping[str, Mapping[str, Bucket]]
@@ -128,18 +128,18 @@ def _of_dispatches(
 
 def _links_of(dispatches: pd.DataFrame, edges: pd.DataFrame) -> pd.DataFrame:
     """The link of each dispatch, in their order; missing where there is none."""
-    key = ["run", "process", "dispatch_id"]
-    wanted = edges[[*key, *_LINK]]
-    is_same = len(wanted) == len(dispatches) and all(
-        bool((wanted[name].to_numpy() == dispatches[name].to_numpy()).all()) for name in key
-    )
-    if is_same:
-        return wanted[list(_LINK)].reset_index(drop=True)
-    left = dispatches[key].copy()
-    for name in ("run", "process"):
-        left[name] = left[name].astype(object)
-        wanted = wanted.assign(**{name: wanted[name].astype(object)})
-    return left.merge(wanted, on=key, how="left", validate="many_to_one")[list(_LINK)]
+    place = match_rows(dispatches, edges, ("run", "process", "dispatch_id"))
+    is_missing = place < 0
+    links: dict[str, Any] = {}
+    for name in _LINK:
+        if name == "candidates_count":
+            counts = edges[name].to_numpy(dtype=np.int64)
+            links[name] = np.where(is_missing, 0, counts[place] if len(counts) else 0)
+            continue
+        column = edges[name].astype("category")
+        codes = np.append(column.cat.codes.to_numpy(), -1)[place]  # place -1 takes the last: missing
+        links[name] = pd.Categorical.from_codes(codes, categories=column.cat.categories)
+    return pd.DataFrame(links)
 
 
 def _answer(
