@@ -161,7 +161,8 @@ def _summary(periods: list[Period], devices_count: int) -> Finding:
         severity=Severity.NOTE,
         where="device timeline",
         message=f"nothing marks the steps: they were taken from a repetition of {periods[0].rows_count} kernels on "
-        f"{len(periods)} of {devices_count} devices; {equal_count} of {steps_count} hold exactly the same kernels",
+        f"the busiest stream of {len(periods)} of {devices_count} devices; {equal_count} of {steps_count} hold exactly "
+        "the same kernels",
         numbers={
             "kernels_count": periods[0].rows_count,
             "equal_steps_count": equal_count,
