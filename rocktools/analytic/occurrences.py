@@ -165,20 +165,31 @@ def _pattern(file: YamlFile, place: Place, value: Any) -> re.Pattern[str]:
         raise file.complaint(_REFERENCE, place, f"no regular expression: {error}") from error
 
 
-def count_occurrences(rows: pd.DataFrame, workload: Workload, *, steps_count: int = 1) -> tuple[Occurrence, ...]:
+def count_occurrences(
+    rows: pd.DataFrame, workload: Workload, *, steps_count: int | None = None
+) -> tuple[Occurrence, ...]:
     """Count what the workload expects.
 
     Args:
         rows: ATTRIBUTED, at least `ROW_COLUMNS`: the rows of the steps that are looked at, of all devices.
         workload: what to count.
-        steps_count: steps that the rows are of, unless the workload says how many.
+        steps_count: steps that the rows of each device are of; None: as many as they say. What the workload says
+            counts more.
     """
     labels = rows["device"].astype(str).to_numpy()
     devices = sorted(set(labels))
-    steps = workload.steps or steps_count
+    steps = workload.steps or steps_count or _most_steps(rows)
     return tuple(
         _count_one(rows, labels, devices, workload, expectation, steps) for expectation in workload.expectations
     )
+
+
+def _most_steps(rows: pd.DataFrame) -> int:
+    """Steps of the device with most; 1 where rows are in none. Steps of several runs are counted apart."""
+    if "step_index" not in rows.columns:
+        return 1
+    known = rows.loc[rows["step_index"].notna(), ["device", "run", "step_index"]].drop_duplicates()
+    return int(known.groupby("device", observed=True).size().max()) if len(known) else 1
 
 
 def _count_one(

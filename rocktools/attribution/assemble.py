@@ -49,11 +49,7 @@ def assemble_ledger(
     is_by_step = steps is not None
     booked = book_rows(rows, is_by_step=is_by_step)
     kept = rows.iloc[booked.kept]
-    steps_count = len({(place.run, place.step_index) for place in booked.places}) if is_by_step else 1
-    runs_count = len({place.run for place in booked.places}) or 1
-    occurrences = (
-        count_occurrences(kept, workload, steps_count=max(steps_count // runs_count, 1)) if workload is not None else ()
-    )
+    occurrences = () if workload is None else count_occurrences(kept, workload, steps_count=None if is_by_step else 1)
     sums, unions = sum_buckets(booked), unite_buckets(booked, ledger_sets(booked))
     buckets = build_ledger(booked, sums, unions)
     total_ns = int((booked.end_ns - booked.start_ns).sum())

@@ -94,6 +94,15 @@ def test_steps_are_those_of_the_workload_or_those_found():
     assert (found.expected_per_device_count, found.is_met) == (224, True)
     (found,), _ = _count(WI_0, _rows(112), steps_count=2)
     assert found.is_met
+    by_step = [row | {"step_index": row["start"] % 2} for row in _rows(224)]
+    (found,), _ = _count(open_steps, by_step)
+    assert (found.expected_per_device_count, found.is_met) == (224, True)
+
+
+def test_a_step_of_each_of_many_runs_is_one_step_of_each_device():
+    rows = [row | {"run": f"rank{row['device']}", "step_index": 3} for row in _rows(112)]
+    (found,), _ = _count(WI_0.replace("steps: 1\n", ""), rows)
+    assert (found.expected_per_device_count, found.is_met) == (112, True)
 
 
 @pytest.mark.parametrize(
