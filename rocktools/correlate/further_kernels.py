@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rocktools.correlate.arrays import BoolArray, IntArray
-from rocktools.correlate.kernel_families import KernelFamily
+from rocktools.correlate.kernel_families import NAMED_AFTER_INSTRUCTIONS, KernelFamily
 from rocktools.correlate.kernel_meanings import may_be_part_of
 from rocktools.correlate.launch_chain import LaunchChain, passed_ranges
 from rocktools.correlate.launch_sites import SiteKind
@@ -83,8 +83,13 @@ def find_neighbourhoods(symbols: IntArray, placed: IntArray, position: IntArray,
     )
 
 
-def find_substitutes(chain: LaunchChain, habits: Habits, around: Neighbourhood) -> dict[int, list[int]]:
-    """Symbol -> sites whose kernel it keeps standing for."""
+def find_substitutes(
+    chain: LaunchChain, habits: Habits, around: Neighbourhood, families: Sequence[KernelFamily]
+) -> dict[int, list[int]]:
+    """Symbol -> sites whose kernel it keeps standing for.
+
+    A library's kernel does not stand for one that XLA generated: it is a further kernel of a site beside the gap.
+    """
     graph = chain.graph
     filled: dict[tuple[int, int], float] = defaultdict(float)
     seen: dict[int, float] = defaultdict(float)
@@ -93,7 +98,8 @@ def find_substitutes(chain: LaunchChain, habits: Habits, around: Neighbourhood) 
         missing = [
             site
             for site in sites_between(chain, before, behind)
-            if not graph.is_optional[site] or habits.emission[site] > 0.5
+            if (not graph.is_optional[site] or habits.emission[site] > 0.5)
+            and (graph.sites[site].kind is not SiteKind.GENERATED or families[symbol] in NAMED_AFTER_INSTRUCTIONS)
         ]
         for site in missing:
             filled[symbol, site] += count / len(missing)

@@ -46,6 +46,7 @@ def count_iterations(chain: LaunchChain, position: IntArray, is_counted: BoolArr
     """
     graph = chain.graph
     counted = np.flatnonzero(is_counted)
+    counted = counted[~_is_excursion(chain, position[counted])]
     path = _follow(chain, position[counted])
     _count_back(graph, path)
     owner = np.searchsorted(counted, np.arange(position.size), side="right") - 1
@@ -67,6 +68,21 @@ def count_iterations(chain: LaunchChain, position: IntArray, is_counted: BoolArr
         is_sure=is_inside & path.is_sure[taken] & (own | (path.position[taken] == position)),
         is_break=is_break,
     )
+
+
+def _is_excursion(chain: LaunchChain, position: IntArray) -> BoolArray:
+    """Whether a dispatch is outside between two sites of which the second does not begin an execution.
+
+    The program did not end there: a stranger with the name of one of its kernels, or a mistake.
+    """
+    outside = chain.graph.outside
+    is_inside = position < outside
+    places = np.arange(position.size)
+    following = np.minimum.accumulate(np.where(is_inside, places, position.size)[::-1])[::-1]
+    has_before = np.maximum.accumulate(is_inside)
+    found = ~is_inside & has_before & (following < position.size)
+    found[found] = ~chain.is_real[outside, position[following[found]]]
+    return found
 
 
 @dataclass(slots=True, eq=False)
@@ -98,6 +114,9 @@ def _follow(chain: LaunchChain, position: IntArray) -> _Path:
     entered = is_inside & ~was_inside
     is_break[entered] = ~chain.is_real[outside, position[entered]]
     execution = np.cumsum(is_new) - 1
+    # Where an execution begins with a break, how many there were before it is not known.
+    is_lost = is_new & is_break
+    is_lost[: np.argmax(is_inside) + 1] = False
     counters = np.full((position.size, depth_count), -1, dtype=np.int64)
     for level in range(depth_count):
         is_iteration = is_back & (depth == level + 1)
@@ -111,7 +130,7 @@ def _follow(chain: LaunchChain, position: IntArray) -> _Path:
         position=position,
         execution=np.where(is_inside, execution, -1),
         counters=counters,
-        is_sure=is_inside.copy(),
+        is_sure=is_inside & (np.cumsum(is_lost) == 0),
         is_break=is_break,
     )
 

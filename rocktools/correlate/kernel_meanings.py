@@ -16,7 +16,7 @@ from enum import IntEnum
 import numpy as np
 
 from rocktools.correlate.arrays import BoolArray, FloatArray, IntArray
-from rocktools.correlate.kernel_families import KernelFamily, family_of
+from rocktools.correlate.kernel_families import BLIT_FAMILIES, KernelFamily, family_of
 from rocktools.correlate.launch_sites import LaunchSite, SiteKind
 from rocktools.correlate.names import strip_symbol
 
@@ -59,6 +59,7 @@ class Meaning:
         outside: how probable it is outside of all programs.
         stay: probability, by state, that it follows a kernel of that site: as a further kernel of it, or as a stranger
             between; None where it never does without leaving the program.
+        is_anyones: whether anyone's copies and fills launch it, so that it tells nothing of the pause it stands in.
     """
 
     ground: Ground
@@ -66,6 +67,7 @@ class Meaning:
     weights: FloatArray
     outside: float
     stay: FloatArray | None = None
+    is_anyones: bool = False
 
 
 _NO_SITES = np.zeros(0, dtype=np.int64)
@@ -139,6 +141,7 @@ def _meaning_of(
         weights=np.full(len(found), 0.3),
         outside=0.1,
         stay=np.full(sites_count, base),
+        is_anyones=family in BLIT_FAMILIES,
     )
 
 

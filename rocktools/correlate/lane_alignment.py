@@ -14,6 +14,7 @@ import numpy as np
 from rocktools.correlate.arrays import BoolArray, FloatArray, IntArray
 from rocktools.correlate.forward_backward import Posterior, find_posterior
 from rocktools.correlate.further_kernels import find_neighbourhoods, find_substitutes
+from rocktools.correlate.kernel_families import KernelFamily
 from rocktools.correlate.kernel_meanings import Ground, Meaning
 from rocktools.correlate.launch_chain import LaunchChain, LaunchGraph, build_launch_chain
 from rocktools.correlate.schedule_learning import (
@@ -27,6 +28,8 @@ from rocktools.correlate.schedule_learning import (
 from rocktools.correlate.state_sets import StateSets, build_move_matrices, build_state_sets
 
 _SUBSTITUTED_EMISSION = 0.98
+_LONG_AGO = np.iinfo(np.int64).min // 4
+_LONGEST_PAUSE_NS = 10**9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,11 +77,20 @@ class Lane:
         """The same dispatches, all on main streams."""
         return replace(self, is_main=np.ones(self.symbols.size, dtype=np.bool_))
 
-    def pauses_ns(self) -> FloatArray:
-        """Idle time of the main streams before each dispatch; infinite where it is not known."""
-        ends = np.where(self.is_main, self.end_ns, np.iinfo(np.int64).min // 4)
-        busy_until = np.concatenate([[np.iinfo(np.int64).min // 4], np.maximum.accumulate(ends)[:-1]])
-        return np.where(self.is_main, (self.start_ns - busy_until).astype(np.float64), np.inf)
+    def pauses_ns(self, is_telling: BoolArray) -> FloatArray:
+        """Idle time of the main streams since the last dispatch that tells where the program was.
+
+        Strangers and kernels without a meaning may stand in a pause that a lost kernel left; they divide it, and the
+        parts are added up. Infinite for what is not on a main stream.
+        """
+        ends = np.where(self.is_main, self.end_ns, _LONG_AGO)
+        busy_until = np.concatenate([[_LONG_AGO], np.maximum.accumulate(ends)[:-1]])
+        idle = np.where(self.is_main, np.maximum(self.start_ns - busy_until, 0), 0)
+        total = np.cumsum(np.minimum(idle, _LONGEST_PAUSE_NS))
+        last = np.where(is_telling & self.is_main, np.arange(total.size), -1)
+        before = np.concatenate([[-1], np.maximum.accumulate(last)[:-1]])
+        pauses = np.where(before >= 0, total - total[before], _LONGEST_PAUSE_NS)
+        return np.where(self.is_main, pauses.astype(np.float64), np.inf)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -107,7 +119,13 @@ class LanePass:
 
 
 def learn_lane(
-    graph: LaunchGraph, meanings: Sequence[Meaning], lane: Lane, rounds_count: int, *, compile_loops: bool
+    graph: LaunchGraph,
+    meanings: Sequence[Meaning],
+    families: Sequence[KernelFamily],
+    lane: Lane,
+    rounds_count: int,
+    *,
+    compile_loops: bool,
 ) -> LaneKnowledge:
     """What these dispatches teach about symbols and sites."""
     habits = first_habits(graph)
@@ -116,20 +134,23 @@ def learn_lane(
         if knowledge.places(lane.symbols).size == 0:
             break
         done = pass_over(knowledge, lane, compile_loops=compile_loops)
-        knowledge = _learn(knowledge, lane, done, finds_names=number >= 1)
+        knowledge = _learn(knowledge, lane, done, families if number else None)
     return knowledge
 
 
-def _learn(knowledge: LaneKnowledge, lane: Lane, done: LanePass, *, finds_names: bool) -> LaneKnowledge:
+def _learn(
+    knowledge: LaneKnowledge, lane: Lane, done: LanePass, families: Sequence[KernelFamily] | None
+) -> LaneKnowledge:
+    """One round; substitutes are looked for only where families are given."""
     chain = knowledge.chain
     graph = chain.graph
     durations = (done.lane.end_ns - done.lane.start_ns).astype(np.float64)
     habits = learn_habits(chain, done.sets, done.posterior, done.decoding, durations)
     meanings = learn_meanings(knowledge.meanings, done.lane.symbols, done.sets, done.posterior, graph.sites_count)
-    if finds_names:
+    if families is not None:
         around = find_neighbourhoods(lane.symbols, done.places, done.decoding.position, graph.outside)
         emission = habits.emission.copy()
-        for symbol, sites in find_substitutes(chain, habits, around).items():
+        for symbol, sites in find_substitutes(chain, habits, around, families).items():
             meanings[symbol] = Meaning(
                 ground=Ground.SUBSTITUTE,
                 sites=np.array(sites, dtype=np.int64),
@@ -152,8 +173,10 @@ def pass_over(knowledge: LaneKnowledge, lane: Lane, *, compile_loops: bool) -> L
     outside = chain.graph.outside
     places = knowledge.places(lane.symbols)
     inner = lane.part(places)
+    is_telling = np.array([m.sites.size > 0 and not m.is_anyones for m in knowledge.meanings], dtype=np.bool_)
+    pauses_ns = lane.pauses_ns(is_telling[lane.symbols])[places]
     sets = build_state_sets(inner.symbols, knowledge.meanings, outside)
-    moves = build_move_matrices(sets, knowledge.meanings, chain, inner.pauses_ns())
+    moves = build_move_matrices(sets, knowledge.meanings, chain, pauses_ns)
     first = np.concatenate([np.full(outside, 0.5 / outside), [0.5]])
     posterior = find_posterior(moves, first, compile_loops=compile_loops)
     return LanePass(

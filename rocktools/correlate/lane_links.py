@@ -26,6 +26,7 @@ UNLINKED, AMBIGUOUS, LIKELY, CERTAIN = range(4)
 _SHOWN_RATIO = 0.02
 _NORMALLY_EMITS = 0.7
 _LONE_STRETCH = 8
+_FEW_EXCHANGES = 5e-5  # pairs per dispatch, that may be mistakes
 
 Candidates = Mapping[int, tuple[tuple[int, float], ...]]
 
@@ -82,7 +83,7 @@ def align_lane(
     """
     is_long = lane.symbols.size > 1.3 * options.training_count
     head = lane.part(slice(0, options.training_count)) if is_long else lane
-    knowledge = learn_lane(graph, meanings, head, options.rounds_count, compile_loops=compile_loops)
+    knowledge = learn_lane(graph, meanings, families, head, options.rounds_count, compile_loops=compile_loops)
     if knowledge.places(lane.symbols).size == 0:
         return _without_links(graph, lane.symbols.size)
     done = pass_over(knowledge, lane, compile_loops=compile_loops)
@@ -93,9 +94,10 @@ def align_lane(
     links = _link_first_kernels(knowledge, lane, done, options)
     links = _link_further_kernels(knowledge, families, lane, done, links)
     _cap_symbols_of_strangers(knowledge, lane, done, links)
-    if exchanged.size:
+    doubtful = exchanged
+    if exchanged.size > 2 * _FEW_EXCHANGES * lane.symbols.size:
         doubtful = np.concatenate([exchanged, _twins(links, lane.symbols)])
-        links.label[doubtful] = np.minimum(links.label[doubtful], LIKELY)
+    links.label[doubtful] = np.minimum(links.label[doubtful], LIKELY)
     return replace(links, order=order, exchanged_count=exchanged.size // 2)
 
 
