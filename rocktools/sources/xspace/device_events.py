@@ -33,7 +33,13 @@ from rocktools.sources.xspace.events import Events
 from rocktools.sources.xspace.kernel_details import parse_kernel_details, parse_size_bytes
 from rocktools.sources.xspace.opening import XSpaceFile
 from rocktools.sources.xspace.plane import Line
-from rocktools.sources.xspace.raw_lines import device_planes, has_instructions, raw_lines, stream_number
+from rocktools.sources.xspace.raw_lines import (
+    device_planes,
+    has_instructions,
+    is_gpu_plane,
+    raw_lines,
+    stream_number,
+)
 from rocktools.sources.xspace.stat_columns import factorize
 
 _KINDS = ("kernel", "copy", "memset", "memory", "other")
@@ -131,10 +137,10 @@ def _kinds_and_sizes(events: Events) -> tuple[LabelColumn, IntColumn]:
     count = len(events)
     kinds = np.full(count, _OTHER, dtype=np.int8)
     sizes, is_missing = np.zeros(count, dtype=np.int64), np.ones(count, dtype=np.bool_)
-    if has_instructions(events.line):
+    if is_gpu_plane(events.line.plane):
         kinds[events.stat("hlo_op").is_present] = _KERNEL
-        if not events.line.name.startswith("Stream #"):
-            kinds[:] = _KERNEL
+    elif has_instructions(events.line):
+        kinds[:] = _KERNEL
     for name, kind in _MEMORY_DETAILS.items():
         if name in events.stat_names:
             details = events.stat(name).labels()

@@ -32,6 +32,11 @@ BLOCK_BYTES = 1 << 19
 EVENT_METADATA_ID, EVENT_OFFSET, EVENT_DURATION, EVENT_STATS, EVENT_OCCURRENCES = 1, 2, 3, 4, 5
 STAT_METADATA_ID = 1
 _EVENT_TAG = LINE_EVENTS << 3 | LENGTH
+_STATS_TAG = EVENT_STATS << 3 | LENGTH
+_STAT_ID_TAG = STAT_METADATA_ID << 3 | VARINT
+_UINT64_TAG, _INT64_TAG, _REF_TAG = (number << 3 | VARINT for number in (STAT_UINT64, STAT_INT64, STAT_REF))
+_CUT_OFF = "a number is cut off by the end of its message"
+_TOO_LONG = "a field claims more bytes than its message has left"
 # Field of XStat's value -> wire type.
 _VALUE_WIRE_TYPES = {
     STAT_DOUBLE: FIXED64,
@@ -88,11 +93,14 @@ def _find_events(content: Content, position: int, end: int) -> tuple[np.ndarray,
     starts: list[int] = []
     ends: list[int] = []
     limit = min(end, position + BLOCK_BYTES)
+    first = position
+    window = bytes(content[first : min(end, limit + 1)])  # of which a byte is had in half the time
     while position < limit:
         # The common case by hand: an event of less than 128 bytes.
-        if content[position] == _EVENT_TAG and position + 1 < end and content[position + 1] < 0x80:
+        place = position - first
+        if window[place] == _EVENT_TAG and position + 1 < end and window[place + 1] < 0x80:
             start = position + 2
-            stop = start + content[position + 1]
+            stop = start + window[place + 1]
             if stop > end:
                 raise WireError(position, f"an event claims {stop - start} bytes where its line has {end - start} left")
         else:
@@ -119,6 +127,10 @@ def _decode_events(
     cursor = starts.copy()
     active = np.flatnonzero(cursor < ends)
     while active.size:
+        if has_stats:
+            active = _step_over_stats(octets, active, cursor, ends, stats_count, rounds)
+            if not active.size:
+                break
         fields = _read_fields(octets, cursor[active], ends[active])
         for number, column in ((EVENT_METADATA_ID, metadata_id), (EVENT_DURATION, duration)):
             which = fields.which(number, VARINT)
@@ -140,6 +152,36 @@ def _decode_events(
     return events, _decode_stats(octets, stats_count, rounds)
 
 
+def _step_over_stats(
+    octets: np.ndarray,
+    active: np.ndarray,
+    cursor: np.ndarray,
+    ends: np.ndarray,
+    stats_count: np.ndarray,
+    rounds: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]],
+) -> np.ndarray:
+    """Note the statistics at the cursors of `active` events, round by round; the events that then need the general way.
+
+    The common case by hand, in a tenth of the operations: statistics of less than 128 bytes.
+    """
+    left = [active[:0]]
+    while active.size:
+        position = cursor[active]
+        is_short = (octets[position] == _STATS_TAG) & (position + 1 < ends[active])
+        is_short[is_short] = octets[position[is_short] + 1] < 0x80
+        if not is_short.all():
+            left.append(active[~is_short])
+            active, position = active[is_short], position[is_short]
+        start = position + 2
+        stop = start + octets[position + 1]
+        _refuse(position, stop > ends[active], _TOO_LONG)
+        rounds.append((active, stats_count[active], start, stop))
+        stats_count[active] += 1
+        cursor[active] = stop
+        active = active[stop < ends[active]]
+    return np.concatenate(left) if len(left) > 1 else left[0]
+
+
 def _decode_stats(
     octets: np.ndarray,
     stats_count: np.ndarray,
@@ -154,8 +196,9 @@ def _decode_stats(
         starts[place], ends[place] = start, end
     stat_id, bits = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
     kind = np.zeros(count, dtype=np.int8)
+    is_done = _decode_short_stats(octets, starts, ends, stat_id, kind, bits)
     cursor = starts
-    active = np.flatnonzero(cursor < ends)
+    active = np.flatnonzero(~is_done & (cursor < ends))
     while active.size:
         fields = _read_fields(octets, cursor[active], ends[active])
         which = fields.which(STAT_METADATA_ID, VARINT)
@@ -169,6 +212,45 @@ def _decode_stats(
         active = active[fields.end < ends[active]]
     event = np.repeat(np.arange(len(stats_count), dtype=np.int32), stats_count)
     return {"stat_event": event, "stat_id": stat_id, "stat_kind": kind, "stat_bits": bits}
+
+
+def _decode_short_stats(
+    octets: np.ndarray,
+    starts: np.ndarray,
+    ends: np.ndarray,
+    stat_id: np.ndarray,
+    kind: np.ndarray,
+    bits: np.ndarray,
+) -> np.ndarray:
+    """Fill the columns for statistics that are a key below 128 and one number, as nearly all are; which those are."""
+    sizes = ends - starts
+    is_short = (sizes > 3) & (sizes <= 13)
+    rows = np.flatnonzero(is_short)
+    start, size = (starts, sizes) if len(rows) == len(starts) else (starts[rows], sizes[rows])
+    tag = octets[start + 2]
+    is_kept = (octets[start] == _STAT_ID_TAG) & (octets[start + 1] < 0x80)
+    is_kept &= (tag == _UINT64_TAG) | (tag == _INT64_TAG) | (tag == _REF_TAG)
+    place = start + 3
+    octet = octets[place]
+    value = (octet & 0x7F).astype(np.int64)
+    is_kept &= (octet >= 0x80) == (size > 4)
+    longer = np.flatnonzero(size > 4)
+    shift = 7
+    while longer.size:
+        octet = octets[place[longer] + shift // 7]
+        value[longer] |= (octet & 0x7F).astype(np.int64) << shift
+        is_longer = size[longer] > 4 + shift // 7
+        is_kept[longer] &= (octet >= 0x80) == is_longer
+        longer = longer[is_longer]
+        shift += 7
+    if not is_kept.all():
+        rows, start, tag, value = rows[is_kept], start[is_kept], tag[is_kept], value[is_kept]
+    stat_id[rows] = octets[start + 1]
+    kind[rows] = tag >> 3
+    bits[rows] = value
+    is_done = np.zeros(len(starts), dtype=np.bool_)
+    is_done[rows] = True
+    return is_done
 
 
 def _read_fields(octets: np.ndarray, cursor: np.ndarray, ends: np.ndarray) -> _Fields:
@@ -193,7 +275,7 @@ def _read_fields(octets: np.ndarray, cursor: np.ndarray, ends: np.ndarray) -> _F
     size = np.where(wire_type == LENGTH, bits, np.uint64(0))
     size[wire_type == FIXED64] = 8
     size[wire_type == FIXED32] = 4
-    _refuse(cursor, size > (ends - position).astype(np.uint64), "a field claims more bytes than its message has left")
+    _refuse(cursor, size > (ends - position).astype(np.uint64), _TOO_LONG)
     end = position + size.astype(np.int64)
     values = bits.view(np.int64)
     is_length = wire_type == LENGTH
@@ -207,8 +289,7 @@ def _read_fields(octets: np.ndarray, cursor: np.ndarray, ends: np.ndarray) -> _F
 
 def _read_varints(octets: np.ndarray, cursor: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The unsigned number at each cursor, and where it ends."""
-    cut_off = "a number is cut off by the end of its message"
-    _refuse(cursor, cursor >= ends, cut_off)
+    _refuse(cursor, cursor >= ends, _CUT_OFF)
     octet = octets[cursor]
     values = (octet & 0x7F).astype(np.uint64)
     after = cursor + 1
@@ -216,7 +297,7 @@ def _read_varints(octets: np.ndarray, cursor: np.ndarray, ends: np.ndarray) -> t
     shift = 7
     while active.size:
         position = after[active]
-        _refuse(position, position >= ends[active], cut_off)
+        _refuse(position, position >= ends[active], _CUT_OFF)
         if shift > 63:
             raise WireError(int(cursor[active[0]]), "a number is longer than ten bytes")
         octet = octets[position]

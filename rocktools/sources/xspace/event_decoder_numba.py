@@ -141,6 +141,27 @@ def decode_octets(
             start, stats_before = position, stat + 1
             if position >= limit or event + 1 == len(metadata_id):
                 return 0, position, event + 1, stat + 1
+        # Nearly all statistics are one number, with a key below 128: without the general way, in half the time.
+        if has_stats and depth == 1 and position + 6 <= message_end and octets[position] == 0x22:
+            stop = position + 2 + np.int64(octets[position + 1])
+            kind = octets[position + 4] >> 3
+            is_number = octets[position + 4] & 7 == 0 and (kind == 3 or kind == 4 or kind == 7)
+            is_short = octets[position + 1] < 0x80 and stop <= message_end and stat + 1 < len(stat_id)
+            if is_number and is_short and octets[position + 2] == 0x08 and octets[position + 3] < 0x80:
+                value = shift = 0
+                place = position + 5
+                octet = np.int64(0x80)
+                while place < stop and octet >= 0x80:
+                    octet = np.int64(octets[place])
+                    value |= (octet & 0x7F) << shift
+                    shift += 7
+                    place += 1
+                if place == stop and octet < 0x80 and shift <= 70:
+                    stat += 1
+                    stat_event[stat], stat_id[stat] = event, octets[position + 3]
+                    stat_kind[stat], stat_bits[stat] = kind, value
+                    position = stop
+                    continue
         field = position
         tag = shift = 0
         while True:

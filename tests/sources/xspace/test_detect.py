@@ -20,7 +20,7 @@ LARGE = build_xspace(SpaceRecord(planes=[gpu_plane(3, [LineRecord(name="Stream #
     [
         LARGE,
         build_xspace(SpaceRecord(planes=[metadata_plane({"jit_f(1)": b"proto"})])),
-        gzip.compress(LARGE),
+        gzip.compress(LARGE, mtime=0),
         LARGE[:5000],
         field(1, field(2, b"/host:CPU")),
     ],
@@ -39,7 +39,7 @@ def test_profiles_are_known(tmp_path: Path, content: bytes) -> None:
         b"HloModule jit_f, is_scheduled=true\n",
         b'{"traceEvents": []}',
         b"\x1f\x8b",
-        gzip.compress(b'{"traceEvents": []}'),
+        gzip.compress(b"{}", mtime=0),
         bytes(100),
         b"\n\n\n\n\n\n",
         # HloProto: a module with a name
