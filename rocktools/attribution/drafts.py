@@ -113,6 +113,8 @@ def draft_of(
     match = match_scopes(component_map, path) if path else NO_MATCH
     component = component_map.components.get(match.component)
     trail = [_name_line(found), *([f"collective: {collective}, so communication"] if collective else [])]
+    if ".remat" in instruction.name:
+        trail.append("XLA computes it a second time (.remat in its name), which its op_name does not show")
     phase, rule = phase_of_path(path) if path else None, ""
     if phase is not None:
         rule = STACK_RULES[phase]

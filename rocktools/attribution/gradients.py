@@ -75,12 +75,13 @@ def split_gradients(module: HloModule) -> Mapping[str, Gradient]:
 
 
 def _gradient_of(product: _Product, forward: list[tuple[Shape | None, Shape | None]]) -> Gradient | None:
-    """By the forward products of its scope; None where they disagree or none fits."""
-    answers = set()
-    for activation, weight in forward:
-        if weight is None:
-            answers.add(Gradient.ACTIVATION)
-            continue
+    """By the forward products of its scope; None where they disagree or none fits.
+
+    A replayed product whose weight is not recognised, beside a forward one whose weight is, says nothing.
+    """
+    with_weight = [(activation, weight) for activation, weight in forward if weight is not None]
+    answers = {Gradient.ACTIVATION} if forward and not with_weight else set()
+    for activation, weight in with_weight:
         is_weight = _is_as_large(product.result, weight)
         is_activation = activation is not None and _is_as_large(product.result, activation)
         if is_weight != is_activation:

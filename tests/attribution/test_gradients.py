@@ -60,3 +60,13 @@ def test_a_product_without_weights_has_gradients_of_activations():
 
 def test_a_backward_product_in_a_scope_without_a_forward_one_stays_unsplit():
     assert _split(_program(gather="copy", scope_b="jit(f)/transpose(jvp(other))/dot_general")) == {}
+
+
+def test_every_backward_product_of_a_maxtext_step_is_split(shared):
+    """Two layers with eight weights each (Q, K, V, O, gate, wi_0, wi_1, wo), the head, and an embedding by product.
+
+    Each weight has a gradient; so has each of their inputs but the tokens, both inputs of combine, one of dispatch.
+    """
+    path = shared / "data/hlo/gfx950/maxtext-moe-pp2-ep8.train_step.after_optimizations.txt"
+    found = list(_split(path.read_text(encoding="utf-8")).values())
+    assert (found.count("wgrad"), found.count("dgrad")) == (2 * 8 + 2, 2 * (8 + 2 + 1) + 1)
