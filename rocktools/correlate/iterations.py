@@ -18,6 +18,8 @@ import numpy as np
 from rocktools.correlate.arrays import BoolArray, IntArray
 from rocktools.correlate.launch_chain import LaunchChain, LaunchGraph
 
+_LEAST_ENTRY = 1e-3
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Iterations:
@@ -47,16 +49,17 @@ def count_iterations(chain: LaunchChain, position: IntArray, is_counted: BoolArr
     graph = chain.graph
     counted = np.flatnonzero(is_counted)
     counted = counted[~_is_excursion(chain, position[counted])]
+    depth = graph.loops.shape[1]
+    if counted.size == 0:
+        nothing = np.full(position.size, -1, dtype=np.int64)
+        no = np.zeros(position.size, dtype=np.bool_)
+        counters = np.full((position.size, depth), -1, dtype=np.int64)
+        return Iterations(execution=nothing, counters=counters, is_sure=no, is_break=no)
     path = _follow(chain, position[counted])
     _count_back(graph, path)
     owner = np.searchsorted(counted, np.arange(position.size), side="right") - 1
     is_inside = (position < graph.outside) & (owner >= 0)
     taken = np.maximum(owner, 0)
-    depth = graph.loops.shape[1]
-    if counted.size == 0:
-        nothing = np.full(position.size, -1, dtype=np.int64)
-        no = np.zeros(position.size, dtype=np.bool_)
-        return Iterations(execution=nothing, counters=np.full((position.size, depth), -1), is_sure=no, is_break=no)
     is_inside &= path.position[taken] < graph.outside
     own = np.zeros(position.size, dtype=np.bool_)
     own[counted] = True
@@ -81,8 +84,17 @@ def _is_excursion(chain: LaunchChain, position: IntArray) -> BoolArray:
     following = np.minimum.accumulate(np.where(is_inside, places, position.size)[::-1])[::-1]
     has_before = np.maximum.accumulate(is_inside)
     found = ~is_inside & has_before & (following < position.size)
-    found[found] = ~chain.is_real[outside, position[following[found]]]
+    found[found] = ~_begins_execution(chain, position[following[found]])
     return found
+
+
+def _begins_execution(chain: LaunchChain, site: IntArray) -> BoolArray:
+    """Whether an execution may begin with a dispatch of the site: few that leave one as a rule come before it.
+
+    Where more of them are missing, it is more probable that recording began inside of the execution.
+    """
+    entered = chain.move[chain.graph.outside]
+    return np.asarray(entered[site] > _LEAST_ENTRY * entered[:-1].sum())
 
 
 @dataclass(slots=True, eq=False)
@@ -112,7 +124,7 @@ def _follow(chain: LaunchChain, position: IntArray) -> _Path:
     is_break[both] = ~chain.is_real[origin[both], position[both]]
     # Whatever comes from outside begins an execution at its first sites; anything else was cut.
     entered = is_inside & ~was_inside
-    is_break[entered] = ~chain.is_real[outside, position[entered]]
+    is_break[entered] = ~_begins_execution(chain, position[entered])
     execution = np.cumsum(is_new) - 1
     # Where an execution begins with a break, how many there were before it is not known.
     is_lost = is_new & is_break

@@ -122,7 +122,8 @@ def test_ranges_and_sums_of_what_is_passed_agree(nodes: list[Node], seed: int) -
     origin, target = (axis.ravel() for axis in np.indices((graph.sites_count, graph.sites_count)))
     begins, ends = passed_ranges(graph, origin, target)
     sums = [
-        sum(values[begin:end].sum() for begin, end in zip(*pair, strict=True)) for pair in zip(begins, ends, strict=True)
+        sum(values[begin:end].sum() for begin, end in zip(*pair, strict=True))
+        for pair in zip(begins, ends, strict=True)
     ]
     assert sum_between(graph, values)[origin, target] == pytest.approx(np.array(sums))
 
