@@ -224,6 +224,13 @@ def _write_profile(task: dict[str, Any]) -> Callable[[], Outcome]:
     return run
 
 
+def _timeline(task: dict[str, Any]) -> Callable[[], Outcome]:
+    """Steps, overlap and gaps of rows in memory."""
+    from bench_timeline import timeline_task
+
+    return timeline_task(task)
+
+
 METHODS: dict[str, Method] = {
     "view of dispatches": _view_of_dispatches,
     "union views of dispatches": _union_views_of_dispatches,
@@ -236,6 +243,7 @@ METHODS: dict[str, Method] = {
     "rocktools profile": _rocktools_profile,
     "rocktools profile frames": _rocktools_profile_frames,
     "write_profile": _write_profile,
+    "timeline": _timeline,
 }
 
 

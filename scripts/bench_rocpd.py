@@ -2,8 +2,8 @@
 
 Makes databases and profiles with rocktools.demo in a temporary folder, and measures every method on them in processes
 of their own (scripts/bench_methods.py), with a warm page cache; medians of several runs. Times are reported, never
-asserted: the exit code is 1 only if two methods read different things, or a measurement failed. JAX profiles have a
-section of their own (scripts/bench_xspace.py).
+asserted: the exit code is 1 only if two methods read different things, or a measurement failed. JAX profiles and device
+timelines have sections of their own (scripts/bench_xspace.py, scripts/bench_timeline.py).
 
 This process imports neither numpy nor pandas: Linux counts its memory into the highest memory of the processes that it
 starts.
@@ -33,7 +33,7 @@ METHODS_SCRIPT = Path(__file__).with_name("bench_methods.py")
 STOCK_DATABASE = "data/rocpd/rocprofv3-mi300x.db"
 SIZES = (100_000, 1_000_000, 5_000_000)
 QUICK_SIZES = (100_000,)
-PARTS = ("dispatches", "files", "counters", "health", "write", "xspace")
+PARTS = ("dispatches", "files", "counters", "health", "write", "xspace", "timeline")
 COUNTERS = ("SQ_WAVES", "SQ_INSTS_VALU", "TCC_HIT", "GRBM_GUI_ACTIVE")
 FILES_COUNT = 4
 TARGET_SIZE = 1_000_000
@@ -435,6 +435,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from bench_xspace import bench_xspace
 
             wanted += bench_xspace(bench, is_quick=options.quick)
+        if "timeline" in options.only:
+            from bench_timeline import bench_timeline
+
+            wanted += bench_timeline(bench, is_quick=options.quick)
     say("")
     views = "the stock views of a real file" if bench.stock else "our own views (no --stock-db, no ROCKTOOLS_SHARED)"
     promised, records = render_targets(bench, wanted)

@@ -49,11 +49,10 @@ def execution_windows(rows: pd.DataFrame) -> DeviceWindows:
         return no_windows(Evidence.INFERRED, "no kernel is placed in an execution of a program")
     found: list[tuple[Any, ...]] = []
     run = str(rows["run"].iloc[0])
-    for device in sorted(placed["device"].astype(str).unique()):
-        own = placed[(placed["device"] == device).to_numpy()]
-        spans = own.groupby(own["execution_index"].to_numpy(dtype=np.int64)).agg({"start_ns": "min", "end_ns": "max"})
-        spans = spans.sort_values("start_ns")
-        starts, ends = spans["start_ns"].tolist(), spans["end_ns"].tolist()
+    spans = placed.groupby(["device", "execution_index"], observed=True).agg({"start_ns": "min", "end_ns": "max"})
+    spans = spans.reset_index().sort_values(["device", "start_ns"])
+    for device, own in spans.groupby("device", observed=True):
+        starts, ends = own["start_ns"].tolist(), own["end_ns"].tolist()
         until = [max(start, later) for start, later in zip(starts, [*starts[1:], ends[-1]], strict=True)]
         for index, (start, end) in enumerate(zip(starts, until, strict=True)):
             found.append((run, device, device, index, None, start, end, False))
@@ -91,9 +90,9 @@ def _placed(rows: pd.DataFrame) -> pd.DataFrame | None:
     if placed.empty:
         return None
     durations = placed["end_ns"] - placed["start_ns"]
-    by_program = durations.groupby(placed["program_id"].astype(str)).sum()
-    main = sorted(by_program.items(), key=lambda item: (-item[1], item[0]))[0][0]
-    return placed[(placed["program_id"].astype(str) == main).to_numpy()]
+    by_program = durations.groupby(placed["program_id"], observed=True).sum()
+    main = min(by_program.items(), key=lambda item: (-item[1], str(item[0])))[0]
+    return placed[(placed["program_id"] == main).to_numpy()]
 
 
 def _sequences(rows: pd.DataFrame) -> list[_Sequence]:

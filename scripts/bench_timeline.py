@@ -1,0 +1,101 @@
+"""The section of scripts/bench about device timelines: steps, overlap and gaps of five million rows in memory.
+
+One device, ten steps, kernels on one stream with a pause before every second one, collectives and copies beside them; a
+host call for each. Nothing else does the same, so there is no ratio: times are reported, memory has a budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from bench_rocpd import Bench, Target, subject_of
+
+WHOLE = "steps, overlap, gaps"
+TASKS = {"overlap": "overlap by step", "steps": "steps by period", "gaps": "gaps with causes", "whole": WHOLE}
+
+_STEPS_COUNT = 10
+_ROWS_COUNT = 5_000_000
+_QUICK_ROWS_COUNT = 200_000
+_BUDGET_BYTES = 4_000_000_000
+
+
+def bench_timeline(bench: Bench, *, is_quick: bool) -> list[Target]:
+    """Measure, and say what was promised."""
+    rows_count = _QUICK_ROWS_COUNT if is_quick else _ROWS_COUNT
+    subject = subject_of(rows_count, "rows of a device")
+    for task, label in TASKS.items():
+        given = {"files": [], "rows_count": rows_count, "task": task}
+        bench.measure("timeline", f"{subject}: {task}", "timeline", label, given, repeats=1)
+    remark = f"promised for {_ROWS_COUNT:,}" if is_quick else ""
+    whole = f"{subject}: whole"
+    return [Target("timeline in 4 GB", whole, remark, WHOLE, "", 1.0, is_memory=True, budget_bytes=_BUDGET_BYTES)]
+
+
+def timeline_task(task: dict[str, Any]) -> Callable[[], tuple[int, float]]:
+    """What is measured, on rows that are made before the clock starts; the result is rows and nanoseconds."""
+    from rocktools.timeline.gaps import find_gaps, total_gaps
+    from rocktools.timeline.overlap import reconcile
+    from rocktools.timeline.step_rows import StepSources, assign_steps
+    from rocktools.timeline.steps import counted_steps, find_steps
+
+    rows, launches = make_timeline(task["rows_count"])
+    sources = StepSources(rows=rows.rename(columns={"name": "kernel_name"}), launches=launches)
+    if task["task"] in ("overlap", "gaps"):
+        rows["step_index"] = assign_steps(rows, counted_steps(find_steps(sources).frame))
+
+    def run() -> tuple[int, float]:
+        if task["task"] in ("steps", "whole"):
+            rows["step_index"] = assign_steps(rows, counted_steps(find_steps(sources).frame))
+        if task["task"] == "steps":
+            return len(rows), int(rows["step_index"].notna().sum())
+        total = 0
+        if task["task"] in ("overlap", "whole"):
+            total += int(reconcile(rows).frame["busy_ns"].sum())
+        if task["task"] in ("gaps", "whole"):
+            total += int(total_gaps(find_gaps(rows, launches).frame)["total_ns"].sum())
+        return len(rows), total
+
+    return run
+
+
+def make_timeline(rows_count: int) -> tuple[Any, Any]:
+    """The columns of ATTRIBUTED that are needed, and LAUNCHES."""
+    import numpy as np
+    import pandas as pd
+
+    generator = np.random.default_rng(7)
+    per_step = rows_count // _STEPS_COUNT
+    names_count = min(1000, per_step // 4)
+    # A head and a tail that a step runs once, and layers in between.
+    layers = np.resize(np.arange(names_count // 2, names_count), per_step - names_count // 2)
+    kinds = np.tile(np.concatenate([np.arange(names_count // 2), layers]), _STEPS_COUNT)
+    count = kinds.size
+    durations = generator.integers(1_000, 6_000, count)
+    pauses = np.where(np.arange(count) % 2 == 0, 400, 0)
+    pauses[::per_step] = 50_000
+    ends = np.cumsum(durations + pauses) + 13_000_000_000_000_000
+    starts = ends - durations
+    activity = np.resize([1, 1, 1, 1, 1, 1, 1, 0, 1, 2], count)
+    # What is no compute runs on beside the next kernels.
+    ends = np.where(activity == 1, ends, ends + 9_000)
+    none = np.zeros(count, dtype=np.int64)
+    run, process, device = (pd.Categorical.from_codes(none, [label]) for label in ("r", "p", "host:gpu0"))
+    names = pd.Categorical.from_codes(kinds, [f"kernel_{number}" for number in range(names_count)])
+    calls = np.arange(count)
+    rows = pd.DataFrame(
+        {
+            "run": run,
+            "process": process,
+            "device": device,
+            "name": names,
+            "instruction": pd.Categorical.from_codes(none - 1, []),
+            "start_ns": starts,
+            "end_ns": ends,
+            "activity": pd.Categorical.from_codes(activity, ["communication", "compute", "copy"]),
+            "host_call_id": pd.array(calls, dtype="Int64"),
+        }
+    )
+    launched = {"start_ns": starts - 2_000, "end_ns": starts - 1_000}
+    launches = pd.DataFrame({"run": run, "process": process, "host_call_id": calls, "name": names, **launched})
+    return rows, launches
