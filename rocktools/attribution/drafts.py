@@ -53,33 +53,7 @@ def read_names(module: HloModule, component_map: ComponentMap, instruction: Inst
         if (phase := _named_phase(component_map, parse_op_name(op_name))) is not None
     )
     found = op_name_of(module, instruction)
-    if found is not None and found.origin == "fused_inner":
-        found = _nearest_name(module, component_map, instruction) or found
     return draft_of(found, instruction, collective_kind(module, instruction), component_map, inside)
-
-
-def _nearest_name(module: HloModule, component_map: ComponentMap, instruction: Instruction) -> FoundName | None:
-    """Of a fusion whose root is nameless: the name of what its result is made of, nearest in the data flow.
-
-    A backward fusion repeats the replayed work that it needs, so most of its names may say `rematerialized`. Where
-    several are equally near, as of several results, that of the latest phase.
-    """
-    computation = module.computations.get(instruction.called[0]) if instruction.called else None
-    if computation is None or computation.root is None:
-        return None
-    waiting, seen, names = [computation.root.name], {computation.root.name}, []
-    while waiting:
-        inner = module.instructions[waiting.pop(0)]
-        if inner.opcode in ("parameter", "constant"):
-            continue
-        if inner.metadata.op_name:
-            names.append(inner.metadata.op_name)
-            continue
-        waiting += [name for name in inner.operands if name not in seen and name in module.instructions]
-        seen.update(inner.operands)
-    phases = [_named_phase(component_map, parse_op_name(name)) for name in names]
-    latest = later_phase(phase for phase in phases if phase is not None)
-    return FoundName(op_name=names[phases.index(latest)], origin="fused_inner") if names else None
 
 
 def _fused_names(module: HloModule, instruction: Instruction) -> Iterator[str]:

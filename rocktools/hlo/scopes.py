@@ -269,9 +269,9 @@ _NAMES_OF_OTHERS = frozenset({"parameter", "constant"})
 def op_name_of(module: HloModule, instruction: Instruction) -> FoundName | None:
     """The op_name of an instruction, its own or, of a fusion without one, of its fused computation.
 
-    Order: its own; the root's; among the others, parameters and constants aside (they carry the names of arguments and
-    of whoever was there first), that of the most frequent phase, and of these the last in the computation, which is
-    the nearest to the root. Fusions within fusions are looked into in the same way. None where nothing is named.
+    Order: its own; the root's; of what the root is made of the nearest that is named; among the others that of the most
+    frequent phase, and of these the last. Parameters and constants are left out everywhere: they carry the names of
+    arguments and of whoever was there first. Fusions within fusions are looked into. None where nothing is named.
     """
     if instruction.metadata.op_name:
         return FoundName(op_name=instruction.metadata.op_name, origin="instruction")
@@ -280,6 +280,9 @@ def op_name_of(module: HloModule, instruction: Instruction) -> FoundName | None:
     for root in _fused_roots(module, instruction):
         if root.metadata.op_name:
             return FoundName(op_name=root.metadata.op_name, origin="fused_root")
+    nearest = _nearest_name(module, instruction)
+    if nearest:
+        return FoundName(op_name=nearest, origin="fused_inner")
     named = [inner.metadata.op_name for inner in _inner(module, instruction) if inner.metadata.op_name]
     if not named:
         return None
@@ -287,6 +290,30 @@ def op_name_of(module: HloModule, instruction: Instruction) -> FoundName | None:
     most_frequent = Counter(reversed(phases)).most_common(1)[0][0]  # of equally many, the phase nearest to the root
     last = max(i for i, phase in enumerate(phases) if phase == most_frequent)
     return FoundName(op_name=named[last], origin="fused_inner")
+
+
+# A gradient needs replayed work, and that needs forward work; never the other way round.
+_NEEDED_BY = (None, Phase.FORWARD, Phase.REMATERIALIZED, Phase.BACKWARD)
+
+
+def _nearest_name(module: HloModule, instruction: Instruction) -> str:
+    """The first name on the way from the nameless result to what it is made of; "" where there is none.
+
+    A fusion of gradients repeats the replayed work that it needs, so most of its names may be of that. Where several
+    are equally near, as of several results, that of the phase which needs the others.
+    """
+    *_, root = (None, *_fused_roots(module, instruction))
+    waiting, seen, names = [root.name] if root else [], set[str](), []
+    while waiting:
+        inner = module.instructions.get(waiting.pop(0))
+        if inner is None or inner.name in seen or inner.opcode in _NAMES_OF_OTHERS:
+            continue
+        seen.add(inner.name)
+        if inner.metadata.op_name:
+            names.append(inner.metadata.op_name)
+        else:
+            waiting += inner.operands
+    return max(names, key=lambda name: _NEEDED_BY.index(parse_op_name(name).phase), default="")
 
 
 def inner_phases(module: HloModule, instruction: Instruction) -> frozenset[Phase | None]:

@@ -15,6 +15,7 @@ from real_profiles import read_profile
 from rocktools.hlo.module import Computation, HloModule, Instruction, Metadata
 from rocktools.hlo.scopes import Phase, inner_phases, op_name_of, parse_op_name, split_path
 from rocktools.hlo.shapes import Shape
+from rocktools.hlo.text_reader import parse_hlo_text
 
 F, B, R = Phase.FORWARD, Phase.BACKWARD, Phase.REMATERIALIZED
 LOOP = "while/body/closed_call"
@@ -219,6 +220,30 @@ def test_among_inner_names_the_most_frequent_phase_decides_and_of_it_the_last():
         "fused_inner",
     )
     assert find(build_module(c=inside[1:], main=[("f", "fusion", "", "c")])) == ("jit(f)/jvp(z)/add", "fused_inner")
+
+
+def test_the_name_nearest_to_a_nameless_result_comes_before_the_most_frequent_phase():
+    """A fused gradient repeats the replayed work that it needs: three of four names are not what comes out."""
+    replayed = "jit(f)/transpose(jvp())/checkpoint/rematted_computation/mlp/neg"
+    module = parse_hlo_text(
+        f"""HloModule jit_f
+
+%c (q: f32[8]) -> f32[8] {{
+  %q = f32[8] parameter(0)
+  %a = f32[8] negate(%q), metadata={{op_name="{replayed}"}}
+  %b = f32[8] negate(%a), metadata={{op_name="{replayed}"}}
+  %d = f32[8] multiply(%a, %b), metadata={{op_name="jit(f)/transpose(jvp())/checkpoint/mlp/mul"}}
+  ROOT %e = f32[8] convert(%d)
+}}
+
+ENTRY %main (p: f32[8]) -> f32[8] {{
+  %p = f32[8] parameter(0)
+  ROOT %f = f32[8] fusion(%p), kind=kLoop, calls=%c
+}}
+""",
+        "f.txt",
+    )
+    assert find(module) == ("jit(f)/transpose(jvp())/checkpoint/mlp/mul", "fused_inner")
 
 
 def test_fusions_within_fusions_are_looked_into_and_a_circle_ends():
