@@ -8,16 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rocktools.hlo.module import Computation, HloModule, Instruction
+from rocktools.hlo.text_scan import escape
 
 _CALL_NAMES = {
     "fusion": ("calls",),
     "call": ("to_apply",),
-    "while": ("body", "condition"),
+    "while": ("body", "condition"),  # as the proto lists them; printed the other way round
     "select-and-scatter": ("select", "scatter"),
     "async-start": ("calls",),
     "async-update": ("calls",),
     "async-done": ("calls",),
 }
+_STRINGS = frozenset({"custom_call_target", "async_execution_thread"})
+# Attributes that XLA prints behind the computations an instruction calls; the last one behind the metadata, too.
+_BEHIND_CALLS = ("sharding", "frontend_attributes", "control-predecessors", "origin", "statistics", "backend_config")
 
 
 def render_instruction(instruction: Instruction) -> str:
@@ -25,14 +29,18 @@ def render_instruction(instruction: Instruction) -> str:
     root = "ROOT " if instruction.is_root else ""
     inner = instruction.argument or ", ".join(f"%{name}" for name in instruction.operands)
     parts = [f"{root}%{instruction.name} = {instruction.shape} {instruction.opcode}({inner})"]
+    written = {name: f"{name}={_value(name, value)}" for name, value in instruction.attributes.items()}
+    parts += [text for name, text in written.items() if name not in _BEHIND_CALLS]
     parts += _called(instruction)
-    parts += [f"{name}={_quoted(name, value)}" for name, value in instruction.attributes.items()]
+    parts += [text for name, text in written.items() if name in _BEHIND_CALLS[:-1]]
     metadata = instruction.metadata
-    said = [f'op_name="{metadata.op_name}"'] if metadata.op_name else []
+    said = [f'op_name="{escape(metadata.op_name)}"'] if metadata.op_name else []
     if metadata.source_file:
-        said.append(f'source_file="{metadata.source_file}" source_line={metadata.source_line}')
+        said.append(f'source_file="{escape(metadata.source_file)}"')
+        said += [f"source_line={metadata.source_line}"] if metadata.source_line else []
     if said:
         parts.append(f"metadata={{{' '.join(said)}}}")
+    parts += [text for name, text in written.items() if name == _BEHIND_CALLS[-1]]
     return ", ".join(parts)
 
 
@@ -74,8 +82,11 @@ def _called(instruction: Instruction) -> list[str]:
     keys = _CALL_NAMES.get(instruction.opcode, ("to_apply",))
     if len(keys) != len(names):
         return [f"called_computations={{{', '.join(f'%{name}' for name in names)}}}"]
-    return [f"{key}=%{name}" for key, name in zip(keys, names, strict=True)]
+    written = [f"{key}=%{name}" for key, name in zip(keys, names, strict=True)]
+    return written[::-1] if instruction.opcode == "while" else written
 
 
-def _quoted(name: str, value: str) -> str:
-    return f'"{value}"' if name == "custom_call_target" else value
+def _value(name: str, value: str) -> str:
+    """A value as XLA writes it: what readers took the quotes off gets them again."""
+    is_string = name in _STRINGS or (name == "backend_config" and not value.startswith("{"))
+    return f'"{escape(value)}"' if is_string else value
