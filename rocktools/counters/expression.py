@@ -23,7 +23,9 @@ from rocktools.counters.dimensions import RATIO, Dimension, parse_dimension
 from rocktools.errors import FormulaError
 
 REDUCTIONS = ("sum", "max", "min")
-_CHOICES: Mapping[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {"max": np.maximum, "min": np.minimum}
+_Binary = Callable[[np.ndarray, np.ndarray], np.ndarray]
+_CHOICES: Mapping[str, _Binary] = {"max": np.maximum, "min": np.minimum}
+_ARITHMETIC: Mapping[str, _Binary] = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
 _TOKEN = re.compile(
     r"""\s*(?:
         (?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)
@@ -275,19 +277,14 @@ def evaluate_expression(tree: Expression, values: Mapping[Name, np.ndarray]) -> 
 
 def _value(tree: Expression, values: Mapping[Name, np.ndarray]) -> np.ndarray:
     if isinstance(tree, Number):
-        return np.float64(tree.value)  # type: ignore[return-value]
+        return np.asarray(tree.value, dtype=np.float64)
     if isinstance(tree, Name):
         return values[tree]
     if isinstance(tree, Negation):
-        return -_value(tree.inner, values)
+        return _ARITHMETIC["-"](np.asarray(0.0), _value(tree.inner, values))
     if isinstance(tree, Choice):
         return reduce(_CHOICES[tree.function], [_value(item, values) for item in tree.items])
-    left, right = _value(tree.left, values), _value(tree.right, values)
-    if tree.sign == "+":
-        return left + right
-    if tree.sign == "-":
-        return left - right
-    return left * right if tree.sign == "*" else left / right
+    return _ARITHMETIC[tree.sign](_value(tree.left, values), _value(tree.right, values))
 
 
 def render(tree: Expression) -> str:

@@ -180,6 +180,7 @@ class _Builder:
     def __init__(self, catalog: Catalog, meanings: Mapping[str, Meaning]) -> None:
         self._catalog = catalog
         self._meanings = meanings
+        self._everywhere = architectures()
         self._entries: dict[str, _Entry] = {}
         self._elsewhere: dict[str, tuple[str, ...]] = {}
         self._titles: dict[str, str] = {}
@@ -193,10 +194,10 @@ class _Builder:
                 raise FormulaError("quantity-twice", f"{quantity} is defined twice", where=quantity)
             self._titles[quantity], self._units[quantity] = facts["title"], facts["unit"]
             source = document["documents"][facts["source"]["document"]]
-            bodies = [body for body in facts["bodies"] if self._catalog.architecture in _architectures(body)]
+            bodies = [body for body in facts["bodies"] if self._catalog.architecture in self._architectures(body)]
             if not bodies:
                 self._elsewhere[quantity] = tuple(
-                    sorted({name for body in facts["bodies"] for name in _architectures(body)})
+                    sorted({name for body in facts["bodies"] for name in self._architectures(body)})
                 )
                 continue
             if len(bodies) > 1:
@@ -221,6 +222,9 @@ class _Builder:
             meanings=self._meanings,
             blocks={**blocks, **{f"{level}_ACCUM": blocks[level] for level in self._catalog.levels}},
         )
+
+    def _architectures(self, body: Mapping[str, Any]) -> tuple[str, ...]:
+        return tuple(body.get("architectures", self._everywhere))
 
     def _formula(self, quantity: str, path: tuple[str, ...]) -> Formula:
         if quantity in self._built:
@@ -287,8 +291,8 @@ class _Builder:
         evidence = Evidence(facts.get("evidence", Evidence.COUNTER.value))
         return Formula(
             quantity=quantity,
-            formula_id=quantity if is_shared else f"{quantity}@{'+'.join(_architectures(body))}",
-            architectures=_architectures(body),
+            formula_id=quantity if is_shared else f"{quantity}@{'+'.join(self._architectures(body))}",
+            architectures=self._architectures(body),
             title=facts["title"],
             unit=facts["unit"],
             level=facts["level"],
@@ -310,10 +314,6 @@ class _Builder:
             limits=facts.get("limits", ""),
             source=entry.source,
         )
-
-
-def _architectures(body: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(body.get("architectures", architectures()))
 
 
 def _example_name(text: str) -> Name:

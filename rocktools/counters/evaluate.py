@@ -1,0 +1,360 @@
+"""Formulas over a table of counter values -> QUANTITIES, each with its evidence or the reason why there is none.
+
+Per dispatch a formula takes each counter from the first pass that read it, and counters that belong together from the
+first pass that read all of them. Per kernel it takes the mean of each counter over the same dispatches, so that a ratio
+is sum over sum and bytes are bytes of a mean dispatch. If no dispatch has all counters (a tool that counts something
+else on each launch), each counter's mean comes from the dispatches that have it, and the value carries that doubt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+import pandas as pd
+
+from rocktools.counters.bounds import check_quantities
+from rocktools.counters.counter_table import EXECUTION, KERNEL, CounterTable
+from rocktools.counters.expression import Name, evaluate_expression
+from rocktools.counters.formulas import FACTS, Formula, Formulas
+from rocktools.counters.resolve import Resolved, Resolver
+from rocktools.evidence import Absence, Evidence
+from rocktools.findings import Finding, Severity
+from rocktools.frames import QUANTITIES, require_frame
+from rocktools.units import count_noun
+
+_SHOWN = 3
+
+
+class Level(str, Enum):
+    """What a row of QUANTITIES is about."""
+
+    KERNEL = "kernel"
+    DISPATCH = "dispatch"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class PassRule(str, Enum):
+    """What happens to counters that belong together and come from different passes."""
+
+    STRICT = "strict"  # no value, where the formula says so
+    MIXED = "mixed"  # a value, with a doubt
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class Doubt(str, Enum):
+    """What weakens a value."""
+
+    DIFFERENT_PASSES = "different_passes"  # counters that belong together are of different passes
+    DIFFERENT_DISPATCHES = "different_dispatches"  # no dispatch has all counters
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Evaluated:
+    """What formulas gave.
+
+    Attributes:
+        frame: QUANTITIES.
+        findings: doubts about values, and values that are impossible.
+    """
+
+    frame: pd.DataFrame
+    findings: tuple[Finding, ...]
+
+
+def evaluate(
+    table: CounterTable,
+    formulas: Mapping[str, Formulas],
+    *,
+    level: Level = Level.KERNEL,
+    pass_rule: PassRule = PassRule.STRICT,
+    quantities: Collection[str] | None = None,
+) -> Evaluated:
+    """Every quantity of every execution or kernel.
+
+    Args:
+        formulas: by architecture, of those that are known.
+        quantities: only these; None: all.
+
+    Raises:
+        UsageError: no architecture has a quantity of that name.
+    """
+    for name in quantities or ():
+        _require_quantity(name, formulas)
+    pieces: list[pd.DataFrame] = []
+    findings: list[Finding] = []
+    for architecture in sorted(set(table.architectures.tolist())):
+        rows = np.flatnonzero(table.architectures == architecture)
+        if architecture not in formulas:
+            findings.append(_not_covered(architecture, len(rows), formulas))
+            continue
+        part = _Evaluation(table.take(rows), formulas[architecture], level, pass_rule)
+        wanted = [name for name in part.formulas.titles if quantities is None or name in quantities]
+        pieces += [part.quantity(name) for name in wanted]
+        findings += part.findings()
+    frame = _assemble(pieces)
+    return Evaluated(frame=frame, findings=(*findings, *check_quantities(frame, formulas)))
+
+
+def _require_quantity(name: str, formulas: Mapping[str, Formulas]) -> None:
+    known = [each for each in formulas.values() if name in each.titles]
+    if formulas and not known:
+        next(iter(formulas.values())).require(name)
+
+
+def _not_covered(architecture: str, rows_count: int, formulas: Mapping[str, Formulas]) -> Finding:
+    what = f"of {architecture}" if architecture else "of devices whose architecture was not recorded"
+    return Finding(
+        rule="architecture-not-covered",
+        severity=Severity.WARNING,
+        where=architecture or "AGENTS",
+        message=f"{count_noun(rows_count, 'execution')} {what} left out: no formulas are known for it",
+        numbers={"executions_count": rows_count},
+        advice=f"known are {', '.join(formulas)}",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Group:
+    """The rows of the result: for each execution the number of its row, and how many rows there are."""
+
+    codes: np.ndarray
+    count: int
+
+    def sums(self, values: np.ndarray, mask: np.ndarray) -> np.ndarray:
+        return np.bincount(self.codes, weights=np.where(mask, values, 0.0), minlength=self.count)
+
+    def counts(self, mask: np.ndarray) -> np.ndarray:
+        return np.bincount(self.codes[mask], minlength=self.count)
+
+    def means(self, values: np.ndarray, mask: np.ndarray) -> np.ndarray:
+        """NaN where no execution counts."""
+        counts = self.counts(mask)
+        return np.where(counts > 0, self.sums(values, mask) / np.maximum(counts, 1), np.nan)
+
+    def extremes(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Smallest and largest value that is not missing; NaN where all are."""
+        least, most = np.full(self.count, np.inf), np.full(self.count, -np.inf)
+        known = ~np.isnan(values)
+        np.minimum.at(least, self.codes[known], values[known])
+        np.maximum.at(most, self.codes[known], values[known])
+        return np.where(np.isfinite(least), least, np.nan), np.where(np.isfinite(most), most, np.nan)
+
+    def any(self, mask: np.ndarray) -> np.ndarray:
+        return self.counts(mask) > 0
+
+
+class _Evaluation:
+    """The formulas of one architecture over its executions."""
+
+    def __init__(self, table: CounterTable, formulas: Formulas, level: Level, pass_rule: PassRule) -> None:
+        self.formulas = formulas
+        self._resolver = Resolver(table, formulas, allows_mixing=pass_rule is PassRule.MIXED)
+        self._table = table
+        keys = list(EXECUTION if level is Level.DISPATCH else KERNEL)
+        codes = table.executions.groupby(keys, sort=True).ngroup().to_numpy()
+        self._group = _Group(codes=codes, count=int(codes.max()) + 1 if len(codes) else 0)
+        self._rows = table.executions.drop_duplicates(keys).sort_values(keys, kind="stable", ignore_index=True)
+        if level is Level.KERNEL:
+            self._rows = self._rows.assign(ordinal=pd.array([pd.NA] * len(self._rows), dtype="Int64"))
+        self._doubtful: dict[str, list[str]] = {}
+
+    def quantity(self, quantity: str) -> pd.DataFrame:
+        """The rows of one quantity."""
+        formula = self.formulas.by_quantity.get(quantity)
+        if formula is None:
+            absence = np.full(self._group.count, Absence.NOT_ON_ARCH.value, dtype=object)
+            return self._frame(quantity, {"absence": absence, "formula_id": quantity})
+        found = self._resolver.resolve(formula)
+        has_sound, has_usable = self._group.any(found.is_sound), self._group.any(found.is_usable)
+        is_used = np.where(has_sound[self._group.codes], found.is_sound, found.is_usable)
+        counts = self._group.counts(is_used)
+        split = self._split_means(found)
+        is_split = ~has_usable & np.logical_and.reduce([~np.isnan(means) for means in split.values()])
+        bindings = {
+            name: np.where(is_split, split[name], self._group.means(found.values[name], is_used)) for name in split
+        }
+        names = self._resolver.reduced_names(formula)
+        bindings |= {name: bindings[reduced] for name, reduced in names.items()}
+        values = np.broadcast_to(evaluate_expression(formula.expression, bindings), (self._group.count,))
+        doubts = np.full(self._group.count, "", dtype=object)
+        doubts[~has_sound & has_usable] = Doubt.DIFFERENT_PASSES.value
+        doubts[is_split] = Doubt.DIFFERENT_DISPATCHES.value
+        is_there = ~np.isnan(values)
+        for doubt in set(doubts[is_there]) - {""}:
+            self._doubtful.setdefault(doubt, []).append(quantity)
+        absence, lacking = self._absences(found, is_there, has_usable | is_split)
+        own = np.broadcast_to(evaluate_expression(formula.expression, found.values), (len(self._table),))
+        least, most = self._group.extremes(np.where(found.is_usable, own, np.nan))
+        return self._frame(
+            quantity,
+            {
+                "value": values,
+                "evidence": _evidences(formula, doubts, is_there),
+                "formula_id": formula.formula_id,
+                "absence": absence,
+                "lacking": lacking,
+                "doubts": _or_none(doubts, is_there & (doubts != "")),
+                "dispatches_count": np.where(is_there, np.where(is_split, self._split_counts(found), counts), 0),
+                "min_value": least,
+                "max_value": most,
+                "pass_spread_ratio": self._pass_spread(found),
+            },
+        )
+
+    def _split_means(self, found: Resolved) -> Mapping[Name, np.ndarray]:
+        """Mean of each name over the executions that have it, or, of what belongs together, that have all of it."""
+        means: dict[Name, np.ndarray] = {}
+        for unit in found.units:
+            is_joint = unit.is_joint & ~found.is_dead
+            has_joint = self._group.any(is_joint)
+            for name in unit.names:
+                single = found.singles[name]
+                joint_mean = self._group.means(unit.joint[name], is_joint)
+                single_mean = self._group.means(single.values, single.is_there & ~found.is_dead)
+                means[name] = np.where(has_joint, joint_mean, single_mean if unit.may_mix else np.nan)
+        return means
+
+    def _split_counts(self, found: Resolved) -> np.ndarray:
+        """Executions that gave at least one counter."""
+        is_any = np.zeros(len(self._table), dtype=np.bool_)
+        for name, single in found.singles.items():
+            is_any |= single.is_there & (name.name not in FACTS)
+        return self._group.counts(is_any)
+
+    def _pass_spread(self, found: Resolved) -> np.ndarray:
+        spread = np.full(len(self._table), np.nan)
+        for single in found.singles.values():
+            spread = np.fmax(spread, single.pass_spread)
+        return self._group.extremes(spread)[1]
+
+    def _absences(self, found: Resolved, is_there: np.ndarray, is_bound: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Why rows have no value, and what they lack for it."""
+        names = list(found.singles)
+        have = np.array([self._group.any(found.singles[name].is_there) for name in names])
+        overcounted = np.array([self._group.any(found.singles[name].is_overcounted) for name in names]) & ~have
+        requested = np.array([self._is_requested(name) for name in names])
+        is_dead = self._group.any(found.is_dead)
+        apart = [str(name.name) for unit in found.units if not unit.may_mix for name in unit.names]
+        absence = np.full(self._group.count, None, dtype=object)
+        lacking = np.full(self._group.count, None, dtype=object)
+        # Most rows lack the same things, so that each combination is put into words once.
+        states = np.vstack([have, overcounted, is_bound[None], is_dead[None], is_there[None]])
+        _, examples, inverse = np.unique(states, axis=1, return_index=True, return_inverse=True)
+        for number, row in enumerate(examples.tolist()):
+            if is_there[row]:
+                continue
+            missing = [name.name for name, has in zip(names, have[:, row], strict=True) if not has]
+            if overcounted[:, row].any():
+                over = overcounted[:, row]
+                reason = Absence.REPLAY_OVERCOUNT, [name.name for name, is_it in zip(names, over, strict=True) if is_it]
+            elif missing:
+                is_asked = bool((requested & ~have[:, row]).any())
+                reason = Absence.COUNTER_MISSING if is_asked else Absence.NOT_COLLECTED, missing
+            elif is_bound[row]:
+                reason = Absence.UNDEFINED, []
+            elif is_dead[row]:
+                reason = Absence.IMPOSSIBLE_ZERO, list(found.gates)
+            else:
+                reason = Absence.DIFFERENT_PASS, apart
+            same = inverse.reshape(-1) == number
+            absence[same], lacking[same] = reason[0].value, ", ".join(reason[1]) or None
+        return absence, lacking
+
+    def _is_requested(self, name: Name) -> bool:
+        return not self._table.requested.isdisjoint({name.name, f"{name.name}_{name.reduction}"})
+
+    def _frame(self, quantity: str, columns: Mapping[str, object]) -> pd.DataFrame:
+        empty: dict[str, object] = {
+            **dict.fromkeys(("value", "min_value", "max_value", "pass_spread_ratio"), np.nan),
+            **dict.fromkeys(("evidence", "absence", "lacking", "doubts"), None),
+            "dispatches_count": 0,
+        }
+        return self._rows.assign(quantity=quantity, unit=self.formulas.units[quantity], **{**empty, **columns})[
+            list(QUANTITIES.names)
+        ]
+
+    def findings(self) -> list[Finding]:
+        """Doubts about values, blocks that were not counted, and counters that mislead on this architecture."""
+        where = self.formulas.architecture
+        found = [_mixed(Doubt(doubt), quantities, where) for doubt, quantities in sorted(self._doubtful.items())]
+        for block, (gates, is_dead) in sorted(self._resolver.dead_blocks.items()):
+            found.append(_not_counted(block, gates, int(is_dead.sum()), where))
+        for meaning in self.formulas.meanings.values():
+            if Name(meaning.name, "sum") in self._table.readings:
+                found += [
+                    Finding(
+                        rule="counter-misleads",
+                        severity=Severity.NOTE,
+                        where=where,
+                        message=f"{meaning.name} was collected: {trap.text}",
+                        advice="rocktools does not use it there",
+                    )
+                    for trap in meaning.traps
+                    if where in trap.architectures
+                ]
+        return found
+
+
+def _or_none(texts: np.ndarray, is_kept: np.ndarray) -> np.ndarray:
+    kept = np.full(len(texts), None, dtype=object)
+    kept[is_kept] = texts[is_kept]
+    return kept
+
+
+def _evidences(formula: Formula, doubts: np.ndarray, is_there: np.ndarray) -> np.ndarray:
+    evidence = np.full(len(doubts), formula.evidence.value, dtype=object)
+    evidence[doubts != ""] = Evidence.INFERRED.value
+    evidence[~is_there] = None
+    return evidence
+
+
+def _mixed(doubt: Doubt, quantities: Sequence[str], where: str) -> Finding:
+    shown = ", ".join(quantities[:_SHOWN]) + (", ..." if len(quantities) > _SHOWN else "")
+    what = {
+        Doubt.DIFFERENT_PASSES: "are computed from counters of different passes that belong into one",
+        Doubt.DIFFERENT_DISPATCHES: "are computed from counters of different dispatches, since none has all of them",
+    }[doubt]
+    return Finding(
+        rule=doubt.value.replace("_", "-"),
+        severity=Severity.WARNING,
+        where=where,
+        message=f"{count_noun(len(quantities), 'quantity').replace('quantitys', 'quantities')} ({shown}) {what}",
+        numbers={"quantities_count": len(quantities)},
+        advice="rocktools counters pack puts counters that belong together into one pass",
+    )
+
+
+def _not_counted(block: str, gates: Sequence[str], count: int, where: str) -> Finding:
+    return Finding(
+        rule="block-not-counted",
+        severity=Severity.FAULT,
+        where=where,
+        message=f"{', '.join(gates)} is 0 in {count_noun(count, 'execution')}, which no kernel leaves at 0: the block "
+        f"{block} was not counted, and nothing of it is shown",
+        numbers={"executions_count": count},
+        advice="collect again; other tools show these zeros as measured",
+    )
+
+
+def _assemble(pieces: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """QUANTITIES from the rows of single quantities."""
+    if not pieces:
+        return QUANTITIES.empty()
+    filled = [piece.astype({"value": "float64", "formula_id": object}) for piece in pieces]
+    columns = {
+        column.name: pd.Series(np.concatenate([piece[column.name].to_numpy(dtype=object) for piece in filled]))
+        for column in QUANTITIES.columns
+    }
+    frame = pd.DataFrame(columns)
+    frame = frame.sort_values(list(QUANTITIES.sort), kind="stable", ignore_index=True)
+    return require_frame(frame.astype({column.name: column.dtype for column in QUANTITIES.columns}), QUANTITIES)
