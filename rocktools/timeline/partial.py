@@ -129,6 +129,16 @@ def measure_rank(
     return RankPartial(labels=(label,), frames=frames, findings=raised)
 
 
+def relabel_run(partial: RankPartial, run: str) -> RankPartial:
+    """The same with all rows in this run: files of one job that were read alone were taken for runs of their own."""
+    frames = {}
+    for name, held in partial.frames.items():
+        label = pd.Categorical([run] * len(held.frame), categories=[run])
+        frame = held.frame.assign(run=label) if len(held.frame) and "run" in held.spec.names else held.frame
+        frames[name] = replace(held, frame=frame)
+    return replace(partial, frames=frames)
+
+
 def merge_partials(partials: Iterable[RankPartial]) -> RankPartial:
     """All of them as one; in any order, and in any grouping, with the same result.
 
