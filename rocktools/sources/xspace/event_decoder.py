@@ -90,29 +90,56 @@ def _find_events(content: Content, position: int, end: int) -> tuple[np.ndarray,
     Raises:
         WireError: a field reaches beyond the line.
     """
-    starts: list[int] = []
-    ends: list[int] = []
-    limit = min(end, position + BLOCK_BYTES)
-    first = position
-    window = bytes(content[first : min(end, limit + 1)])  # of which a byte is had in half the time
+    first, limit = position, min(end, position + BLOCK_BYTES)
+    # A byte of `bytes` is had in half the time; the one behind the last stops the short way.
+    window = bytes(content[first:limit]) + b"\x80"
+    pieces: list[tuple[int, list[int]]] = []
+    long_events: list[tuple[int, int]] = []
     while position < limit:
-        # The common case by hand: an event of less than 128 bytes.
-        place = position - first
-        if window[place] == _EVENT_TAG and position + 1 < end and window[place + 1] < 0x80:
-            start = position + 2
-            stop = start + window[place + 1]
-            if stop > end:
-                raise WireError(position, f"an event claims {stop - start} bytes where its line has {end - start} left")
-        else:
-            field = read_field(content, position, end)
-            start, stop = field.start, field.end
-            if not field.is_message(LINE_EVENTS):
-                position = stop
-                continue
-        starts.append(start)
-        ends.append(stop)
-        position = stop
-    return np.array(starts, dtype=np.int64), np.array(ends, dtype=np.int64), position
+        stops = _step_over_short_events(window, position - first)
+        if stops:
+            pieces.append((position, stops))
+            position = first + stops[-1]
+            if position > end:
+                start = first + (stops[-2] if len(stops) > 1 else pieces[-1][0] - first)
+                raise WireError(start, f"an event reaches {position - end} bytes beyond its line")
+        elif position < limit:
+            found = read_field(content, position, end)
+            if found.is_message(LINE_EVENTS):
+                long_events.append((found.start, found.end))
+            position = found.end
+    return *_spans(first, pieces, long_events), position
+
+
+def _step_over_short_events(window: bytes, place: int) -> list[int]:
+    """Where the events of less than 128 bytes from `place` on end, up to the first other field."""
+    stops: list[int] = []
+    append = stops.append
+    last = len(window) - 1
+    while place < last and window[place] == _EVENT_TAG and (size := window[place + 1]) < 0x80:
+        place += size + 2
+        append(place)
+    return stops
+
+
+def _spans(
+    first: int, pieces: list[tuple[int, list[int]]], long_events: list[tuple[int, int]]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Starts and ends of all events, in the order of the bytes."""
+    starts, ends = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    for position, stops in pieces:
+        end = np.array(stops, dtype=np.int64) + first
+        ends.append(end)
+        starts.append(np.concatenate([[position], end[:-1]]) + 2)
+    if long_events:
+        spans = np.array(long_events, dtype=np.int64)
+        starts.append(spans[:, 0])
+        ends.append(spans[:, 1])
+    start, stop = np.concatenate(starts), np.concatenate(ends)
+    if not long_events:
+        return start, stop
+    order = np.argsort(start, kind="stable")
+    return start[order], stop[order]
 
 
 def _decode_events(
