@@ -73,6 +73,7 @@ def test_kernels_of_a_custom_call_follow_its_name(shared):
     }
     assert len(calls) > 8
     assert phases == {"forward": "forward", "backward": "backward"}
+    assert set(calls["component"]) == {"attention"}
 
 
 def _cpu_time(shared) -> tuple[dict[str, int], object]:
