@@ -51,15 +51,11 @@ def test_ranks_together_equal_all_files_read_at_once(
     with Workspace.open([job]) as workspace:
         runs = attribute_workspace(workspace, options)
     whole = reconcile(runs.rows, runs.steps.frame).frame
-    columns = [name for name in RECONCILIATION.names if name != "run"]
     ours = measured.partial[RECONCILIATION]
-    assert ours[columns].astype(str).to_numpy().tolist() == whole[columns].astype(str).to_numpy().tolist()
-    assert ours["run"].unique().tolist() == whole["run"].unique().tolist() == ["job"] or ours["run"].nunique() == 1
+    assert ours.astype(str).to_numpy().tolist() == whole.astype(str).to_numpy().tolist()
     assert len(measured.partial[STEPS]) == 3 * RANKS_COUNT
-    assert (
-        measured.partial[LEDGER]["sum_ns"].sum()
-        == whole[["compute_sum_ns", "communication_sum_ns", "copy_sum_ns"]].sum().sum()
-    )
+    summed = whole[["compute_sum_ns", "communication_sum_ns", "copy_sum_ns"]].to_numpy().sum()
+    assert measured.partial[LEDGER]["sum_ns"].sum() == summed
     assert compare_ranks(measured.partial).devices.means["device"].nunique() == RANKS_COUNT
 
 
