@@ -31,7 +31,7 @@ LEDGER_ROWS = FrameSpec(
     key=("table", "row_index"),
     sort=("table", "row_index"),
     columns=(
-        Column("table", "category", "phases, forward, backward, rematerialized, gradients or cross_cutting"),
+        Column("table", "category", "phases, forward, backward, rematerialized, model, gradients or cross_cutting"),
         Column("row_index", "int64", "place in the table, from 0"),
         Column("row", "category", "title of the line"),
         Column("components", "category", "components that it adds up", "it is not made of components"),
@@ -53,10 +53,10 @@ LEDGER_ROWS = FrameSpec(
 )
 
 FAILED = "failed"
-PHASES_TABLE, GRADIENTS_TABLE, CROSS_TABLE = "phases", "gradients", "cross_cutting"
+PHASES_TABLE, MODEL_TABLE, GRADIENTS_TABLE, CROSS_TABLE = "phases", "model", "gradients", "cross_cutting"
 TOTAL = "Total"
 _COMPONENT_TABLES = (BookedPhase.FORWARD, BookedPhase.BACKWARD, BookedPhase.REMATERIALIZED)
-_TABLES = (PHASES_TABLE, *(phase.value for phase in _COMPONENT_TABLES), GRADIENTS_TABLE, CROSS_TABLE)
+_TABLES = (PHASES_TABLE, *(phase.value for phase in _COMPONENT_TABLES), MODEL_TABLE, GRADIENTS_TABLE, CROSS_TABLE)
 _OUTSIDE = (BookedPhase.LOSS, BookedPhase.ACCUMULATION, BookedPhase.OPTIMIZER)
 
 
@@ -108,6 +108,7 @@ def build_tables(
     lines = {
         PHASES_TABLE: _phase_lines(booked.buckets),
         **{phase.value: _component_lines(phase, booked.buckets, component_map) for phase in _COMPONENT_TABLES},
+        MODEL_TABLE: _model_lines(booked.buckets, component_map),
         GRADIENTS_TABLE: _gradient_lines(booked.buckets, component_map),
         CROSS_TABLE: _cross_lines(booked.buckets),
     }
@@ -197,6 +198,28 @@ def _map_line(phase: BookedPhase, row: TableRow, components: tuple[str, ...]) ->
         state=row.state,
         note=row.note,
     )
+
+
+def _model_lines(buckets: Sequence[BucketKey], component_map: ComponentMap) -> list[_Line]:
+    """The compute of all three phases of the model by groups of components; a component without a group is one."""
+    groups: dict[str, list[str]] = {}
+    for component in component_map.components.values():
+        groups.setdefault(component.group, []).append(component.name)
+    for _, _, name, _ in buckets:
+        if name not in component_map.components:
+            groups.setdefault("no component" if name == UNATTRIBUTED else name, []).append(name)
+    titles = {group: component_map.title_of(names[0]) if len(names) == 1 else group for group, names in groups.items()}
+    titles["no component"] = "No component"
+    lines = [
+        _Line(title=titles[group], takes=_of_model(frozenset(names)), components=tuple(dict.fromkeys(names)))
+        for group, names in groups.items()
+    ]
+    return [line for line in lines if _has_any(line, buckets)]
+
+
+def _of_model(components: frozenset[str]) -> Callable[[BucketKey], bool]:
+    phases = {phase.value for phase in _COMPONENT_TABLES}
+    return lambda key: key[0] == Activity.COMPUTE.value and key[1] in phases and key[2] in components
 
 
 def _gradient_lines(buckets: Sequence[BucketKey], component_map: ComponentMap) -> list[_Line]:

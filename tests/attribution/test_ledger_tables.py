@@ -119,7 +119,7 @@ def test_rows_without_a_number_say_why(tables):
     assert forward.loc[list(STATES), "mean_ns"].isna().all()
 
 
-@pytest.mark.parametrize("name", ["phases", "forward", "backward", "rematerialized"])
+@pytest.mark.parametrize("name", ["phases", "forward", "backward", "rematerialized", "model"])
 def test_rows_add_up_to_their_total_exactly(tables, name):
     table = _table(tables, name)
     assert int(table.drop("Total")["sum_ns"].sum()) == int(table.loc["Total", "sum_ns"])
@@ -143,6 +143,18 @@ def test_backward_and_replay_are_four_times_forward(tables):
     phases = _table(tables, "phases")["mean_ns"]
     more = phases["Backward gradient compute"] + phases["Rematerialized forward replay"]
     assert f"{more / phases['Forward model compute']:.2f}" == "4.09"
+
+
+def test_experts_take_the_published_share_of_the_model(tables):
+    """Printed: 10,119.8 of 11,821.2 ms and 85.6 %; 1,857.4 ms of it forward, and of that 83.0 % in the expert MLP."""
+    model, forward = _table(tables, "model"), _table(tables, "forward")["mean_ns"]
+    printed = {row: f"{model.loc[row, 'mean_ns'] / 1e6:.1f}" for row in ("moe", "Total")}
+    assert printed == {"moe": "10119.8", "Total": "11821.2"}
+    assert f"{100 * model.loc['moe', 'share_ratio']:.1f}" == "85.6"
+    rows = ("Router and top-k selection", "Dispatch / token permutation", "Expert MLP", "Combine / restore token order")
+    local = sum(forward[row] for row in rows)
+    assert f"{local / 1e6:.1f}" == "1857.4"
+    assert f"{100 * forward['Expert MLP'] / local:.1f}" == "83.0"
 
 
 def test_the_made_trace_has_the_published_numbers(shared, attributed):
