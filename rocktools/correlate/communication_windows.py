@@ -346,6 +346,7 @@ def _side_links(
         label=label,
         ratio=np.where(is_none, np.nan, ratio),
         is_own=np.zeros(label.size, dtype=np.bool_),
+        is_lone=np.zeros(label.size, dtype=np.bool_),
         iterations=Iterations(
             execution=np.where(is_none, -1, main_links.iterations.execution[source]),
             counters=counters,

@@ -14,8 +14,9 @@ from enum import Enum
 
 import numpy as np
 
+from rocktools.correlate.alignment_checks import check_order, check_side_streams, describe_misfit, find_misfits
 from rocktools.correlate.arrays import BoolArray, IntArray
-from rocktools.correlate.communication_windows import TOLERANCES_NS, SideLinks, align_side_streams
+from rocktools.correlate.communication_windows import SideLinks, align_side_streams
 from rocktools.correlate.dispatch_symbols import DispatchTable
 from rocktools.correlate.kernel_families import KernelFamily, family_of
 from rocktools.correlate.kernel_meanings import KernelSymbol, Meaning, build_meanings, only_sites
@@ -23,10 +24,9 @@ from rocktools.correlate.lane_alignment import AlignmentOptions, Lane
 from rocktools.correlate.lane_links import LIKELY, LaneLinks, align_lane
 from rocktools.correlate.launch_chain import LaunchGraph, build_launch_graph
 from rocktools.correlate.launch_sites import LaunchPlan
-from rocktools.findings import Finding, Severity
+from rocktools.findings import Finding
 
 _GOOD_FIT = 0.9
-_LEAST_FIT = 0.5
 _COMMUNICATION_SHARE = 0.98
 _MOST_INVERSIONS = 0.02
 
@@ -98,7 +98,7 @@ class DeviceLinks:
         parts: links; each dispatch is in one part.
         fit_ratio: linked dispatches, among all between the first and the last of them.
         lost_count: estimate of the dispatches that the trace lost.
-        is_refused: whether the programs do not fit, so that no link may be more than ambiguous.
+        misfits: programs that do not fit, so that no link to them may be more than ambiguous.
         findings: about the fit.
     """
 
@@ -106,7 +106,7 @@ class DeviceLinks:
     parts: tuple[LinkedRows, ...]
     fit_ratio: float
     lost_count: float
-    is_refused: bool
+    misfits: frozenset[int]
     findings: tuple[Finding, ...]
 
 
@@ -137,16 +137,18 @@ def align_device(
             break
     best = max(tried, key=lambda each: each.quality)
     fit, lost = best.parts[0].links.fit_ratio, best.parts[0].links.lost_count
-    findings = [*_check_order(best.parts[0].links, where)]
-    findings += [] if best.side is None else _check_side_streams(best.side, where)
-    if fit < _LEAST_FIT:
-        findings = [_mismatch(where, fit, best, rows.size)]
+    main_links = best.parts[0].links
+    misfits = find_misfits(main_links)
+    findings = [describe_misfit(main_links, program, ratio, where) for program, ratio in misfits.items()]
+    if not misfits:
+        findings += check_order(main_links, where)
+        findings += [] if best.side is None else check_side_streams(best.side, where)
     return DeviceLinks(
         order=best.order,
         parts=best.parts,
         fit_ratio=fit,
         lost_count=lost,
-        is_refused=fit < _LEAST_FIT,
+        misfits=frozenset(misfits),
         findings=tuple(findings),
     )
 
@@ -267,71 +269,3 @@ def _quality(links: LaneLinks, collective: BoolArray) -> float:
     is_linked, is_collective = links.label[span] >= LIKELY, collective[span]
     of_collectives = is_linked[is_collective].mean() if is_collective.any() else 1.0
     return float(min(links.fit_ratio, of_collectives))
-
-
-def _mismatch(where: str, fit: float, reading: _Reading, count: int) -> Finding:
-    linked_count = sum(int((part.links.label >= LIKELY).sum()) for part in reading.parts)
-    return Finding(
-        rule="program-does-not-fit",
-        severity=Severity.FAULT,
-        where=where,
-        message=(
-            f"only {100 * fit:.0f} % of the dispatches follow the schedule of the program "
-            f"({linked_count:,} of {count:,} could be placed): the dump is of another program, or another build of it"
-        ),
-        numbers={"fit_ratio": fit, "placed_count": linked_count, "dispatches_count": count},
-        advice="use the dump that was written by the run that was traced; nothing of this device is linked by it",
-    )
-
-
-def _check_side_streams(side: SideLinks, where: str) -> list[Finding]:
-    """Whether the collectives on streams of their own fit the times of the main streams."""
-    numbers = {"missed_ratio": side.missed_ratio, "tolerance_ns": side.tolerance_ns}
-    advice = "the times of the queues do not agree; trace with another version of the tool, or rely on the main stream"
-    if not side.is_trusted:
-        return [
-            Finding(
-                rule="collectives-fit-nowhere",
-                severity=Severity.WARNING,
-                where=where,
-                message=(
-                    f"{100 * side.missed_ratio:.0f} % of the collectives on streams of their own ran when none of the "
-                    "program can have run: none of them is linked"
-                ),
-                numbers=numbers,
-                advice=advice,
-            )
-        ]
-    if side.tolerance_ns == TOLERANCES_NS[0]:
-        return []
-    return [
-        Finding(
-            rule="queue-clocks-disagree",
-            severity=Severity.WARNING,
-            where=where,
-            message=(
-                f"main and communication streams disagree in time by up to {side.tolerance_ns / 1000:.0f} us: "
-                "collectives are likely at best"
-            ),
-            numbers=numbers,
-            advice=advice,
-        )
-    ]
-
-
-def _check_order(links: LaneLinks, where: str) -> list[Finding]:
-    """Whether neighbours had to be exchanged."""
-    if not links.exchanged_count:
-        return []
-    return [
-        Finding(
-            rule="dispatches-out-of-order",
-            severity=Severity.NOTE,
-            where=where,
-            message=(
-                f"{links.exchanged_count:,} pairs of neighbours among {links.site.size:,} dispatches stand in another "
-                "order than the program launches them, and were exchanged"
-            ),
-            numbers={"exchanged_count": links.exchanged_count, "dispatches_count": links.site.size},
-        )
-    ]

@@ -69,8 +69,8 @@ def find_neighbourhoods(symbols: IntArray, placed: IntArray, position: IntArray,
 
     Args:
         symbols: of all dispatches, in order.
-        placed: numbers of those that are placed, ascending.
-        position: site of each of those.
+        placed: numbers of those that are placed, at a site or outside, ascending.
+        position: site of each of those, or `outside`.
         outside: number of that state.
     """
     is_free = np.ones(symbols.size, dtype=np.bool_)
@@ -174,18 +174,12 @@ def link_further_kernels(
     behind it, those first that launch libraries' kernels; a generated kernel launches one, and has others beside it
     only if nothing else explains them.
     """
-    owners: dict[tuple[int, int, int], tuple[int, bool]] = {}
-    owner = np.full(around.dispatch.size, -1, dtype=np.int64)
-    is_behind = np.ones(around.dispatch.size, dtype=np.bool_)
     rows = np.column_stack([around.symbol, around.before, around.behind])
-    distinct, inverse = np.unique(rows, axis=0, return_inverse=True)
-    for place, (symbol, before, behind) in enumerate(distinct.tolist()):
-        owners[symbol, before, behind] = _owner(chain, further, symbol, before, behind)
-        site, follows = owners[symbol, before, behind]
-        members = inverse.reshape(-1) == place if site >= 0 else None
-        if members is not None:
-            owner[members], is_behind[members] = site, follows
-    return owner, is_behind
+    distinct, place = np.unique(rows, axis=0, return_inverse=True)
+    found = [_owner(chain, further, *row) for row in distinct.tolist()]
+    owner = np.array([site for site, _ in found], dtype=np.int64)
+    is_behind = np.array([follows for _, follows in found], dtype=np.bool_)
+    return owner[place.reshape(-1)], is_behind[place.reshape(-1)]
 
 
 def _owner(chain: LaunchChain, further: FurtherKernels, symbol: int, before: int, behind: int) -> tuple[int, bool]:

@@ -177,10 +177,14 @@ def may_be_part_of(family: KernelFamily, kind: SiteKind) -> bool:
     """
     if kind is SiteKind.LIBRARY:
         return True
+    if kind in (SiteKind.COPY, SiteKind.FILL):
+        return family in BLIT_FAMILIES
+    if kind is SiteKind.GENERATED:  # XLA's sorts, which go on with a library's passes
+        return family in (KernelFamily.ROCPRIM, KernelFamily.UNKNOWN)
     if family in (KernelFamily.BLIT_COPY, KernelFamily.BLIT_FILL, KernelFamily.BLIT_OTHER):
-        return kind not in (SiteKind.GENERATED, SiteKind.COLLECTIVE)
+        return kind is not SiteKind.COLLECTIVE
     if family is KernelFamily.ROCPRIM:
-        return kind is SiteKind.GENERATED  # XLA's sorts
+        return False
     if family is KernelFamily.TENSILE_HELPER:
         return kind in (SiteKind.MATMUL, SiteKind.CONVOLUTION)
     kinds = _KINDS_OF.get(family)

@@ -43,6 +43,7 @@ class LaneLinks:
         label: `UNLINKED` to `CERTAIN`.
         ratio: probability of the instruction; NaN where it is linked by habit, or not at all.
         is_own: whether its name and geometry belong to one instruction of all programs only.
+        is_lone: whether it is placed in a stretch too short to tell anything.
         iterations: of each.
         candidates: of ambiguous ones: sites and probabilities of their instructions, most probable first.
         lost_count: estimate of the dispatches that the trace lost.
@@ -56,6 +57,7 @@ class LaneLinks:
     label: IntArray
     ratio: FloatArray
     is_own: BoolArray
+    is_lone: BoolArray
     iterations: Iterations
     candidates: Candidates = field(default_factory=dict)
     lost_count: float = 0.0
@@ -145,6 +147,7 @@ def _without_links(graph: LaunchGraph, count: int) -> LaneLinks:
         label=np.full(count, UNLINKED, dtype=np.int64),
         ratio=np.full(count, np.nan),
         is_own=no,
+        is_lone=no.copy(),
         iterations=Iterations(execution=no_site, counters=counters, is_sure=no, is_break=no),
     )
 
@@ -160,7 +163,8 @@ def _link_first_kernels(knowledge: LaneKnowledge, lane: Lane, done: LanePass, op
     label = np.where(is_weak, np.minimum(label, LIKELY), label)
     label = np.where(decoding.is_first | is_open, label, UNLINKED)
     iterations = _iterations(chain, done)
-    label = _cap_lone_stretches(chain, done, label)
+    is_lone = _find_lone(chain, done)
+    label = np.where(is_lone, np.minimum(label, LIKELY), label)
     own = np.array(
         [
             meaning.ground is Ground.EXACT and np.unique(instructions[meaning.sites]).size == 1
@@ -173,6 +177,7 @@ def _link_first_kernels(knowledge: LaneKnowledge, lane: Lane, done: LanePass, op
     links.site[places] = np.where(decoding.is_first, decoding.position, -1)
     links.ratio[places] = np.where(label == UNLINKED, np.nan, ratio)
     links.is_own[:] = own[lane.symbols]
+    links.is_lone[places] = is_lone
     return replace(
         links,
         iterations=_spread(iterations, places, lane.symbols.size),
@@ -245,16 +250,17 @@ def _spread(iterations: Iterations, places: IntArray, count: int) -> Iterations:
     return Iterations(execution=execution, counters=counters, is_sure=is_sure, is_break=is_break)
 
 
-def _cap_lone_stretches(chain: LaunchChain, done: LanePass, label: IntArray) -> IntArray:
-    """A stretch is what follows one another as the programs allow; one of few sites is at best ambiguous.
+def _find_lone(chain: LaunchChain, done: LanePass) -> BoolArray:
+    """Dispatches placed in a stretch of few sites; a stretch is what follows one another as the programs allow.
 
     A whole program may be that short: then the stretch must be all of it.
     """
     graph = chain.graph
     decoding = done.decoding
+    is_lone = np.zeros(decoding.position.size, dtype=np.bool_)
     placed = np.flatnonzero(decoding.is_first)
     if placed.size == 0:
-        return label
+        return is_lone
     position = decoding.position[placed]
     follows = chain.is_real[position[:-1], position[1:]]
     was_outside = np.diff(np.cumsum(decoding.position == graph.outside)[placed]) > 0
@@ -263,10 +269,8 @@ def _cap_lone_stretches(chain: LaunchChain, done: LanePass, label: IntArray) -> 
     lengths = count_by(stretch, int(stretch[-1]) + 1)
     sizes = count_by(graph.program_of, len(graph.program_ids))
     least = np.minimum(_LONE_STRETCH, sizes)[graph.program_of[position]]
-    is_lone = lengths[stretch] < least
-    capped: IntArray = label.copy()
-    capped[placed[is_lone]] = np.minimum(capped[placed[is_lone]], LIKELY)
-    return capped
+    is_lone[placed] = lengths[stretch] < least
+    return is_lone
 
 
 def _lost_count(knowledge: LaneKnowledge, done: LanePass) -> float:
@@ -289,9 +293,11 @@ def _link_further_kernels(
     """Add the kernels that belong to a site by habit, with the iteration of its first kernel."""
     chain = knowledge.chain
     is_first = done.decoding.is_first
-    placed, position = done.places[is_first], done.decoding.position[is_first]
+    # What is outside parts the gaps: nothing belongs to a site beyond it.
+    is_placed = is_first | (done.decoding.position == chain.graph.outside)
+    placed, position = done.places[is_placed], done.decoding.position[is_placed]
     around = find_neighbourhoods(lane.symbols, placed, position, chain.graph.outside)
-    emitted = count_by(position, chain.graph.sites_count).astype(np.float64)
+    emitted = count_by(done.decoding.position[is_first], chain.graph.sites_count).astype(np.float64)
     habits = replace(knowledge.habits, emitted=emitted)
     further = find_further_kernels(chain, habits, around, families)
     owner, follows = link_further_kernels(chain, further, around)

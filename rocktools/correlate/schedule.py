@@ -131,8 +131,8 @@ def _store(links: ScheduleLinks, found: DeviceLinks) -> None:
             links.candidates[int(rows[place])] = tuple(
                 (int(graph.program_of[state]), int(graph.number_of[state]), ratio) for state, ratio in candidates
             )
-        if found.is_refused:
-            links.demote(rows)
+        if found.misfits:
+            links.demote(rows[np.isin(links.program[rows], list(found.misfits))])
 
 
 def _no_sequence(program: CompiledProgram) -> Finding:
