@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ COMPILE = [pytest.param(False, id="numpy"), pytest.param(True, id="numba")]
 
 def make_moves(rng: np.random.Generator, sizes: list[int], repeats: bool) -> tuple[MoveMatrices, list[np.ndarray]]:
     """Random matrices between sets of these sizes; set 0 stands before the first dispatch."""
-    shapes = list(zip(sizes[:-1], sizes[1:], strict=True))
+    shapes = list(pairwise(sizes))
     known: dict[tuple[int, int], int] = {}
     matrices: list[np.ndarray] = []
     matrix_of = []
