@@ -57,7 +57,7 @@ class Bucket:
 
 
 def classify_instructions(module: HloModule, component_map: ComponentMap) -> dict[str, Bucket]:
-    """The bucket of every instruction outside of fused computations, by its name.
+    """The bucket of every instruction that may be launched, by its name; what is fused is not.
 
     Args:
         module: a compiled program.
@@ -76,7 +76,21 @@ def classify_instructions(module: HloModule, component_map: ComponentMap) -> dic
         if name in buckets and buckets[name].phase is BookedPhase.BACKWARD:
             trail = (*buckets[name].trail, f"gradient {gradient}: by the shapes of the forward product in its scope")
             buckets[name] = replace(buckets[name], gradient=gradient.value, trail=trail)
-    return buckets
+    return buckets | _wrapped_buckets(module, buckets)
+
+
+def _wrapped_buckets(module: HloModule, buckets: Mapping[str, Bucket]) -> dict[str, Bucket]:
+    """What asynchronous starts wrap is booked as they are: thunks are named after the one or the other."""
+    found = {}
+    for name, bucket in buckets.items():
+        if bucket.opcode != "async-start":
+            continue
+        line = f"wrapped by {name}, and booked as it is"
+        for called in module.instructions[name].called:
+            computation = module.computations.get(called)
+            for inner in computation.instructions if computation else ():
+                found[inner.name] = replace(bucket, opcode=inner.opcode, trail=(line, *bucket.trail))
+    return found
 
 
 def classify_op_name(op_name: str, component_map: ComponentMap, *, opcode: str = "", collective: str = "") -> Bucket:

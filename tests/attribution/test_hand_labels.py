@@ -114,6 +114,15 @@ def test_fusions_without_an_op_name_are_all_classified(shared):
     assert [each.name for each in nameless if buckets[each.name].phase.value == U] == []
 
 
+def test_what_an_asynchronous_start_wraps_is_booked_as_it_is(shared):
+    """Thunk metadata names the reduce-scatter inside; a profile the start."""
+    module = mixtral_program(shared, "triton").module
+    buckets = classify_instructions(module, read_shipped_map("maxtext"))
+    inner, start = buckets["reduce-scatter.1.1"], buckets["reduce-scatter-start.1"]
+    assert (inner.phase, inner.component, inner.collective) == (start.phase, start.component, "reduce-scatter")
+    assert inner.trail[1:] == start.trail
+
+
 @pytest.mark.parametrize("build", ["triton", "blaslt"])
 def test_what_the_names_do_not_decide_says_that_it_is_inferred(shared, build):
     module = mixtral_program(shared, build).module
@@ -122,7 +131,7 @@ def test_what_the_names_do_not_decide_says_that_it_is_inferred(shared, build):
         says_so = any(line.endswith("; inferred") for line in bucket.trail)
         assert bucket.is_inferred == says_so, name
         if not bucket.is_inferred and bucket.phase.value in (F, B, R):
-            assert "op_name: none" not in bucket.trail[0], name
+            assert "op_name: none, neither its own nor in what it fuses" not in bucket.trail, name
 
 
 @pytest.mark.parametrize("build", ["triton", "blaslt"])
