@@ -167,11 +167,13 @@ def _resolved(record: Record, key: str, modules: Sequence[Module], depth: int = 
         if depth > 3:
             raise UnclearSourceError(f"{record.file}: {function.name} hands on the {key} of {record.maker} in circles")
         found = []
-        for call, scope in _calls(record.scope.module):
+        # A function that others may call is called from other files too.
+        callers = [record.scope.module] if function.name.startswith("_") else modules
+        for call, scope in (each for module in callers for each in _calls(module)):
             if _called(call) == function.name and scope.function is not function:
                 found += _resolved(_with_arguments(record, function, call, scope), key, modules, depth + 1)
         if not found:
-            raise UnclearSourceError(f"{record.file}: nobody in this file calls {function.name}, which makes findings")
+            raise UnclearSourceError(f"{record.file}: nobody calls {function.name}, which makes findings")
         return found
     if is_attribute(expression, key) and (rows := _rows_of_records(record, key, modules)):
         return rows

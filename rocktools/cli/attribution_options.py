@@ -133,6 +133,31 @@ _OPTIONS = (
 )
 
 
+def worker_options(function: _Function) -> _Function:
+    """Adds `--jobs` and `--dask`; the function gets them as `workers: Workers`."""
+
+    @functools.wraps(function)
+    def with_workers(*arguments: Any, jobs: int, dask: str | None, **others: Any) -> Any:
+        from rocktools.workspace.many_ranks import Workers
+
+        return function(*arguments, workers=Workers(processes_count=jobs, dask_address=dask), **others)
+
+    decorated: _Function = with_workers
+    decorated = click.option(
+        "--dask",
+        metavar="ADDRESS",
+        help="Measure files on the Dask cluster with this scheduler (tcp://host:8786) instead.",
+    )(decorated)
+    return click.option(
+        "--jobs",
+        metavar="N",
+        type=click.IntRange(min=1),
+        default=1,
+        show_default=True,
+        help="Measure that many files at once, each in a process of its own.",
+    )(decorated)
+
+
 def attribution_options(request: LedgerRequest) -> AttributionOptions:
     """The request as the library takes it.
 

@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "ledger": ("rocktools.cli.ledger", "Where the time of a step went, by phase and component; it adds up."),
     "overlap": ("rocktools.cli.overlap", "What ran at once, and which communication nothing hides."),
     "gaps": ("rocktools.cli.gaps", "When the devices did nothing, before what, and why."),
+    "ranks": ("rocktools.cli.ranks", "Devices side by side: which one is late, and why."),
     "explain": ("rocktools.cli.explain", "Why a kernel or instruction is booked where it is."),
     "counters": ("rocktools.cli.counters", "Which hardware counters there are, and how many runs they take."),
     "doctor": ("rocktools.cli.doctor", "What would make a capture on this machine fail or mislead."),

@@ -58,11 +58,13 @@ class RankPartial:
         labels: the ranks, ascending; a label is what messages call the rank.
         frames: by name of the spec.
         findings: doubts about the ranks, each once.
+        is_simulated: whether any of it was made without hardware.
     """
 
     labels: tuple[str, ...]
     frames: Mapping[str, PartialFrame]
     findings: tuple[Finding, ...] = ()
+    is_simulated: bool = False
 
     def __getitem__(self, spec: FrameSpec) -> pd.DataFrame:
         """The frame of that contract; without a row where no rank has one."""
@@ -148,7 +150,9 @@ def merge_partials(partials: Iterable[RankPartial]) -> RankPartial:
     labels: list[str] = []
     findings: list[Finding] = []
     held: dict[str, list[PartialFrame]] = {}
+    is_simulated = False
     for partial in partials:
+        is_simulated |= partial.is_simulated
         labels += partial.labels
         findings += partial.findings
         for name, frame in partial.frames.items():
@@ -160,7 +164,9 @@ def merge_partials(partials: Iterable[RankPartial]) -> RankPartial:
             raise ContractError("partial-specs", f"partial results hold {name} with {len(specs)} different contracts")
         spec = held[name][0].spec
         frames[name] = PartialFrame(spec=spec, frame=_joined([part.frame for part in held[name]], spec))
-    return RankPartial(labels=tuple(sorted(labels)), frames=frames, findings=_unique(findings))
+    return RankPartial(
+        labels=tuple(sorted(labels)), frames=frames, findings=_unique(findings), is_simulated=is_simulated
+    )
 
 
 def renumber_steps(partial: RankPartial) -> RankPartial:

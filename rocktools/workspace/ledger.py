@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pandas as pd
 
-from rocktools.analytic.occurrences import Workload, check_occurrences, count_occurrences
+from rocktools.analytic.occurrences import Workload
+from rocktools.attribution.assemble import assemble_ledger
 from rocktools.attribution.components import ComponentMap
-from rocktools.attribution.ledger import book_rows, build_ledger
 from rocktools.attribution.ledger_document import Ledger
-from rocktools.attribution.ledger_tables import build_tables
 from rocktools.findings import Finding
 from rocktools.timeline.overlap import reconcile
 from rocktools.units import count_noun, format_duration
@@ -34,22 +34,11 @@ def build_run_ledger(
         findings: what the rows raised so far.
         is_simulated: whether any of it was made without hardware.
     """
-    booked = book_rows(rows)
-    reconciled = reconcile(rows, steps)
-    occurrences = () if workload is None else count_occurrences(rows, workload, steps_count=_steps_count(steps))
-    raised = [] if workload is None else check_occurrences(occurrences, workload)
-    return Ledger(
-        title=_title(steps, reconciled.frame),
-        is_simulated=is_simulated,
-        booked=booked,
-        buckets=build_ledger(booked),
-        tables=build_tables(booked, component_map, occurrences),
-        reconciliation=reconciled.frame,
-        steps=steps,
-        component_map=component_map,
-        occurrences=occurrences,
-        findings=_unique([*findings, *booked.findings, *reconciled.findings, *raised]),
+    title = _title(steps, reconcile(rows, steps).frame)
+    ledger = assemble_ledger(
+        rows, component_map, title=title, steps=steps, workload=workload, is_simulated=is_simulated
     )
+    return replace(ledger, findings=_unique([*findings, *ledger.findings]))
 
 
 def _steps_count(steps: pd.DataFrame) -> int:

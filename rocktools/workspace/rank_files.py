@@ -7,7 +7,7 @@ Only its small result travels. A file that is no trace of a rank (a counter pass
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rocktools.attribution.ledger import book_rows, build_ledger
@@ -62,9 +62,11 @@ def measure_rank_file(rank: RankFile) -> RankPartial | None:
             return None
         runs = attribute_workspace(workspace, rank.options)
         findings = [*workspace.findings, *runs.findings]
+        is_simulated = workspace.is_simulated
     rows = runs.with_host_calls(runs.rows)
     in_steps = rows[rows["step_index"].notna().to_numpy()]
     partial = measure_rank(str(rank.path), rows, runs.steps.frame, runs.launches, findings)
+    partial = replace(partial, is_simulated=is_simulated)
     return relabel_run(partial.with_frame(LEDGER, build_ledger(book_rows(in_steps))), rank.run)
 
 

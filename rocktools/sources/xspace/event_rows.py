@@ -102,9 +102,9 @@ def without_empty(labels: LabelColumn) -> LabelColumn:
     """The labels with empty texts missing."""
     if "" not in labels.names:
         return labels
-    names = [name for name in labels.names if name]
-    codes = [names.index(name) if name else -1 for name in labels.names]
-    return LabelColumn(np.array([*codes, -1], dtype=np.int32)[labels.codes], tuple(names))
+    places = {name: place for place, name in enumerate(name for name in labels.names if name)}
+    codes = [places.get(name, -1) for name in labels.names]
+    return LabelColumn(np.array([*codes, -1], dtype=np.int32)[labels.codes], tuple(places))
 
 
 def look_up(labels: LabelColumn, parse: Callable[[str], T]) -> list[T]:

@@ -55,5 +55,6 @@ def build_plane_facts() -> type[Message]:
 
 
 def decode_text(raw: bytes) -> str:
-    """A text of a profile; bytes that are no UTF-8 become replacement characters."""
-    return raw.decode("utf-8", errors="replace")
+    """A text of a profile; bytes that are no UTF-8, and zeros, become replacement characters."""
+    # pandas 2 takes two categories for one where they differ behind a zero.
+    return raw.decode("utf-8", errors="replace").replace("\0", "\ufffd")
