@@ -30,12 +30,12 @@ UNITS = {
 CDNA3 = {
     ("matrix", "f64"): 256, ("matrix", "f32"): 256, ("matrix", "tf32"): 1024, ("matrix", "f16"): 2048,
     ("matrix", "bf16"): 2048, ("matrix", "f8"): 4096, ("matrix", "s8"): 4096,
-    ("vector", "f64"): 128, ("vector", "f32"): 256, ("vector", "f16"): 256,
+    ("vector", "f64"): 128, ("vector", "f32"): 256, ("vector", "f16"): 256, ("vector", "bf16"): 256,
 }  # fmt: skip
 CDNA4 = {
     ("matrix", "f64"): 128, ("matrix", "f32"): 256, ("matrix", "f16"): 4096, ("matrix", "bf16"): 4096,
     ("matrix", "f8"): 8192, ("matrix", "s8"): 8192, ("matrix", "f6"): 16384, ("matrix", "f4"): 16384,
-    ("vector", "f64"): 128, ("vector", "f32"): 256, ("vector", "f16"): 256,
+    ("vector", "f64"): 128, ("vector", "f32"): 256, ("vector", "f16"): 256, ("vector", "bf16"): 256,
 }  # fmt: skip
 
 # TFLOP/s as AMD prints them.
