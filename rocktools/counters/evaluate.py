@@ -253,7 +253,7 @@ class _Evaluation:
         for number, row in enumerate(examples.tolist()):
             if is_there[row]:
                 continue
-            missing = [name.name for name, has in zip(names, have[:, row], strict=True) if not has]
+            missing = [_label(name) for name, has in zip(names, have[:, row], strict=True) if not has]
             if overcounted[:, row].any():
                 over = overcounted[:, row]
                 reason = Absence.REPLAY_OVERCOUNT, [name.name for name, is_it in zip(names, over, strict=True) if is_it]
@@ -271,7 +271,8 @@ class _Evaluation:
         return absence, lacking
 
     def _is_requested(self, name: Name) -> bool:
-        return not self._table.requested.isdisjoint({name.name, f"{name.name}_{name.reduction}"})
+        """Whether it was asked for. A source that gives only sums lacks the rest of all counters."""
+        return name.reduction == "sum" and not self._table.requested.isdisjoint({name.name, f"{name.name}_sum"})
 
     def _frame(self, quantity: str, columns: Mapping[str, object]) -> pd.DataFrame:
         empty: dict[str, object] = {
@@ -303,6 +304,10 @@ class _Evaluation:
                     if where in trap.architectures
                 ]
         return found
+
+
+def _label(name: Name) -> str:
+    return name.name if name.reduction in ("", "sum") else f"{name.reduction}({name.name})"
 
 
 def _or_none(texts: np.ndarray, is_kept: np.ndarray) -> np.ndarray:

@@ -5,8 +5,8 @@ Two forms of `pmc_perf.csv`:
 * long (from databases): a row for each dispatch and counter, read by `rocprofv3_csv`;
 * wide (older, and the CSV backend): a row for each dispatch, a column for each counter. It is a join of the passes by
   row. Which counters one pass read is seen by the columns in between that the join repeats (`Kernel_ID_1`,
-  `Wave_Size_2`, `Correlation_ID_3`, ...); the times in it are means over the passes, and so the times of none. Where the
-  tool kept the files of single passes (`pmc_perf_0.csv`, ...), these are read instead.
+  `Wave_Size_2`, `Correlation_ID_3`, ...); the times in it are means over the passes, and so the times of none. Where
+  the tool kept the files of single passes (`pmc_perf_0.csv`, ...), these are read instead.
 
 `SQ_<LEVEL>.csv` are passes of their own; `SQ_ACCUM_PREV_HIRES` in one of them is that level, accumulated.
 

@@ -1,0 +1,68 @@
+"""Counter passes -> QUANTITIES: what `rocktools metrics` and `rocktools counters eval` show."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from rocktools.counters.catalog import architectures
+from rocktools.counters.evaluate import Level, PassRule, evaluate
+from rocktools.counters.formulas import Formulas, load_formulas
+from rocktools.findings import Finding
+from rocktools.workspace.counted import CountedRuns, read_counted_runs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Metrics:
+    """Quantities of counter passes.
+
+    Attributes:
+        frame: QUANTITIES.
+        counted: what they come from.
+        findings: of the files, of the match of passes, and of the values.
+        is_simulated: whether any file says that no hardware produced it.
+    """
+
+    frame: pd.DataFrame
+    counted: CountedRuns
+    findings: tuple[Finding, ...]
+    is_simulated: bool
+
+
+def load_all_formulas() -> dict[str, Formulas]:
+    """The formulas of every known architecture."""
+    return {architecture: load_formulas(architecture) for architecture in architectures()}
+
+
+def read_metrics(
+    arguments: Sequence[str | Path],
+    *,
+    level: Level = Level.KERNEL,
+    pass_rule: PassRule = PassRule.STRICT,
+    quantities: Collection[str] | None = None,
+    architecture: str | None = None,
+) -> Metrics:
+    """Every quantity of the counter passes in everything that the arguments name.
+
+    Args:
+        arguments: as `read_counted_runs` takes them.
+        level: a row for each kernel, or for each dispatch.
+        pass_rule: what happens to counters that belong together and come from different passes.
+        quantities: only these; None: all.
+        architecture: of devices whose architecture no file tells.
+
+    Raises:
+        UsageError: nothing was named, or there is no such quantity.
+        InputError: a file cannot be read, or there is no counter pass.
+    """
+    counted = read_counted_runs(arguments, architecture=architecture)
+    evaluated = evaluate(counted.table, load_all_formulas(), level=level, pass_rule=pass_rule, quantities=quantities)
+    return Metrics(
+        frame=evaluated.frame,
+        counted=counted,
+        findings=(*counted.findings, *evaluated.findings),
+        is_simulated=counted.is_simulated,
+    )
