@@ -231,6 +231,13 @@ def _timeline(task: dict[str, Any]) -> Callable[[], Outcome]:
     return timeline_task(task)
 
 
+def _align(task: dict[str, Any]) -> Callable[[], Outcome]:
+    """Schedule alignment of a simulated trace (scripts/bench_align.py)."""
+    from bench_align import align_task
+
+    return align_task(task)
+
+
 METHODS: dict[str, Method] = {
     "view of dispatches": _view_of_dispatches,
     "union views of dispatches": _union_views_of_dispatches,
@@ -244,6 +251,7 @@ METHODS: dict[str, Method] = {
     "rocktools profile frames": _rocktools_profile_frames,
     "write_profile": _write_profile,
     "timeline": _timeline,
+    "align": _align,
 }
 
 
