@@ -16,9 +16,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from rocktools.assets import find_asset_folder
+from rocktools.counters.data_file import read_data_file
 from rocktools.counters.expansions import Expansions, Slot, read_expansions
 from rocktools.errors import UsageError, nearest_names
 
@@ -170,7 +169,9 @@ class Catalog:
 
 def architectures() -> tuple[str, ...]:
     """The architectures whose counters are known."""
-    return tuple(entry["name"] for entry in _read_yaml(find_asset_folder("counters") / "blocks.yaml")["architectures"])
+    return tuple(
+        entry["name"] for entry in read_data_file(find_asset_folder("counters") / "blocks.yaml")["architectures"]
+    )
 
 
 def load_catalog(architecture: str) -> Catalog:
@@ -183,7 +184,7 @@ def load_catalog(architecture: str) -> Catalog:
         UsageError: it is not among those known.
     """
     folder = find_asset_folder("counters")
-    facts = _read_yaml(folder / "blocks.yaml")
+    facts = read_data_file(folder / "blocks.yaml")
     parts = {entry["name"]: tuple(entry["parts"]) for entry in facts["architectures"]}
     if architecture not in parts:
         known = ", ".join(f"{name} ({', '.join(products)})" for name, products in parts.items())
@@ -201,22 +202,18 @@ def load_catalog(architecture: str) -> Catalog:
     }
     rows, elsewhere = _read_names(folder / "catalog.csv", architecture)
     block_of = {row["counter"]: row["block"] for row in rows if row["kind"] == CounterKind.RAW.value}
-    expansions = read_expansions(_read_yaml(folder / "expansions.yaml"), architecture, block_of)
+    expansions = read_expansions(read_data_file(folder / "expansions.yaml"), architecture, block_of)
     return Catalog(
         architecture=architecture,
         parts=parts[architecture],
         counters={row["counter"]: _counter(row, expansions) for row in rows},
         blocks=blocks,
-        groups=tuple(_groups(_read_yaml(folder / "together.yaml"), architecture, block_of)),
+        groups=tuple(_groups(read_data_file(folder / "together.yaml"), architecture, block_of)),
         levels=expansions.levels,
         accumulators=expansions.accumulators,
         accumulated_suffix=expansions.accumulated_suffix,
         elsewhere=elsewhere,
     )
-
-
-def _read_yaml(path: Path) -> Any:
-    return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
 def _read_names(path: Path, architecture: str) -> tuple[list[dict[str, str]], dict[str, tuple[str, ...]]]:

@@ -90,7 +90,7 @@ def evaluate(
     """
     for name in quantities or ():
         _require_quantity(name, formulas)
-    pieces: list[pd.DataFrame] = []
+    pieces: list[Mapping[str, np.ndarray]] = []
     findings: list[Finding] = []
     for architecture in sorted(set(table.architectures.tolist())):
         rows = np.flatnonzero(table.architectures == architecture)
@@ -99,7 +99,7 @@ def evaluate(
             continue
         part = _Evaluation(table.take(rows), formulas[architecture], level, pass_rule)
         wanted = [name for name in part.formulas.titles if quantities is None or name in quantities]
-        pieces += [part.quantity(name) for name in wanted]
+        pieces += [part.columns(name) for name in wanted]
         findings += part.findings()
     frame = _assemble(pieces)
     return Evaluated(frame=frame, findings=(*findings, *check_quantities(frame, formulas)))
@@ -168,12 +168,12 @@ class _Evaluation:
             self._rows = self._rows.assign(ordinal=pd.array([pd.NA] * len(self._rows), dtype="Int64"))
         self._doubtful: dict[str, list[str]] = {}
 
-    def quantity(self, quantity: str) -> pd.DataFrame:
-        """The rows of one quantity."""
+    def columns(self, quantity: str) -> Mapping[str, np.ndarray]:
+        """The columns of QUANTITIES of one quantity."""
         formula = self.formulas.by_quantity.get(quantity)
         if formula is None:
             absence = np.full(self._group.count, Absence.NOT_ON_ARCH.value, dtype=object)
-            return self._frame(quantity, {"absence": absence, "formula_id": quantity})
+            return self._complete(quantity, {"absence": absence, "formula_id": quantity})
         found = self._resolver.resolve(formula)
         has_sound, has_usable = self._group.any(found.is_sound), self._group.any(found.is_usable)
         is_used = np.where(has_sound[self._group.codes], found.is_sound, found.is_usable)
@@ -195,7 +195,7 @@ class _Evaluation:
         absence, lacking = self._absences(found, is_there, has_usable | is_split)
         own = np.broadcast_to(evaluate_expression(formula.expression, found.values), (len(self._table),))
         least, most = self._group.extremes(np.where(found.is_usable, own, np.nan))
-        return self._frame(
+        return self._complete(
             quantity,
             {
                 "value": values,
@@ -274,15 +274,14 @@ class _Evaluation:
         """Whether it was asked for. A source that gives only sums lacks the rest of all counters."""
         return name.reduction == "sum" and not self._table.requested.isdisjoint({name.name, f"{name.name}_sum"})
 
-    def _frame(self, quantity: str, columns: Mapping[str, object]) -> pd.DataFrame:
-        empty: dict[str, object] = {
-            **dict.fromkeys(("value", "min_value", "max_value", "pass_spread_ratio"), np.nan),
-            **dict.fromkeys(("evidence", "absence", "lacking", "doubts"), None),
-            "dispatches_count": 0,
-        }
-        return self._rows.assign(quantity=quantity, unit=self.formulas.units[quantity], **{**empty, **columns})[
-            list(QUANTITIES.names)
-        ]
+    def _complete(self, quantity: str, columns: Mapping[str, object]) -> Mapping[str, np.ndarray]:
+        """All columns; those that are not given are missing."""
+        numbers = dict.fromkeys(("value", "min_value", "max_value", "pass_spread_ratio"), np.nan)
+        texts = dict.fromkeys(("evidence", "absence", "lacking", "doubts"))
+        constants = {"quantity": quantity, "unit": self.formulas.units[quantity], "dispatches_count": 0}
+        whole: dict[str, object] = {**numbers, **texts, **constants, **columns}
+        rows = {name: self._rows[name].to_numpy(dtype=object) for name in self._rows.columns}
+        return {**rows, **{name: np.broadcast_to(whole[name], (self._group.count,)) for name in whole}}
 
     def findings(self) -> list[Finding]:
         """Doubts about values, blocks that were not counted, and counters that mislead on this architecture."""
@@ -351,15 +350,10 @@ def _not_counted(block: str, gates: Sequence[str], count: int, where: str) -> Fi
     )
 
 
-def _assemble(pieces: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """QUANTITIES from the rows of single quantities."""
+def _assemble(pieces: Sequence[Mapping[str, np.ndarray]]) -> pd.DataFrame:
+    """QUANTITIES from the columns of single quantities."""
     if not pieces:
         return QUANTITIES.empty()
-    filled = [piece.astype({"value": "float64", "formula_id": object}) for piece in pieces]
-    columns = {
-        column.name: pd.Series(np.concatenate([piece[column.name].to_numpy(dtype=object) for piece in filled]))
-        for column in QUANTITIES.columns
-    }
-    frame = pd.DataFrame(columns)
-    frame = frame.sort_values(list(QUANTITIES.sort), kind="stable", ignore_index=True)
+    joined = {name: np.concatenate([piece[name] for piece in pieces]) for name in QUANTITIES.names}
+    frame = pd.DataFrame(joined).sort_values(list(QUANTITIES.sort), kind="stable", ignore_index=True)
     return require_frame(frame.astype({column.name: column.dtype for column in QUANTITIES.columns}), QUANTITIES)

@@ -10,10 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
 from rocktools.assets import find_asset_folder
 from rocktools.counters.catalog import Catalog, architectures, load_catalog
+from rocktools.counters.data_file import read_data_file
 from rocktools.counters.dimensions import Dimension, parse_dimension
 from rocktools.counters.expression import Expression, Name, dimension_of, names_in, parse_expression, replace_names
 from rocktools.counters.meanings import PASS_DURATION, Meaning, read_meanings
@@ -147,7 +146,7 @@ def load_formulas(architecture: str) -> Formulas:
 def read_formula_files() -> list[Mapping[str, Any]]:
     """The content of the files, in the order of their names."""
     folder = find_asset_folder("counters") / "formulas"
-    return [yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.yaml"))]
+    return [read_data_file(path) for path in sorted(folder.glob("*.yaml"))]
 
 
 def build_formulas(

@@ -6,9 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import yaml
-
 from rocktools.assets import find_asset_folder
+from rocktools.counters.data_file import read_data_file
 from rocktools.counters.dimensions import Dimension, parse_dimension
 
 INSTANCES = ("xcd", "se", "cu", "simd", "channel")
@@ -60,8 +59,7 @@ class Meaning:
 
 def read_meanings() -> Mapping[str, Meaning]:
     """All counters whose meaning is known, by name."""
-    path = find_asset_folder("counters") / "meanings.yaml"
-    document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    document = read_data_file(find_asset_folder("counters") / "meanings.yaml")
     sources = {
         key: f"{entry['document']}, {entry['version']} ({entry['date']})"
         for key, entry in document["documents"].items()

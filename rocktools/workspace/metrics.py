@@ -32,9 +32,11 @@ class Metrics:
     is_simulated: bool
 
 
-def load_all_formulas() -> dict[str, Formulas]:
-    """The formulas of every known architecture."""
-    return {architecture: load_formulas(architecture) for architecture in architectures()}
+def load_formulas_of(counted: CountedRuns) -> dict[str, Formulas]:
+    """The formulas of the architectures in counter passes; of all that are known, where none of them is."""
+    known = architectures()
+    wanted = [name for name in known if name in set(counted.table.architectures.tolist())]
+    return {name: load_formulas(name) for name in wanted or known}
 
 
 def read_metrics(
@@ -59,7 +61,9 @@ def read_metrics(
         InputError: a file cannot be read, or there is no counter pass.
     """
     counted = read_counted_runs(arguments, architecture=architecture)
-    evaluated = evaluate(counted.table, load_all_formulas(), level=level, pass_rule=pass_rule, quantities=quantities)
+    evaluated = evaluate(
+        counted.table, load_formulas_of(counted), level=level, pass_rule=pass_rule, quantities=quantities
+    )
     return Metrics(
         frame=evaluated.frame,
         counted=counted,
