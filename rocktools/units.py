@@ -18,6 +18,7 @@ SUFFIXES = MappingProxyType(
         "_flop": "FLOP",
         "_flop_per_s": "FLOP/s",
         "_bytes_per_s": "B/s",
+        "_flop_per_byte": "FLOP/B",
         "_cycles": "cycles",
         "_hz": "Hz",
         "_count": "count",

@@ -40,6 +40,7 @@ def half_a_unit_of_the_fourth_digit(value: float) -> float:
         ("sum_value", None),
         ("tokens_per_s", None),
         ("bytes_per_flop", None),
+        ("intensity_flop_per_byte", "FLOP/B"),
     ],
 )
 def test_unit_is_what_the_name_ends_in(name: str, unit: str | None) -> None:
