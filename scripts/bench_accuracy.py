@@ -174,7 +174,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--dump", type=Path, action="append", help="folder with the dump of a program; may be repeated")
     parser.add_argument("--seeds", type=int, default=1, help="seeds of each scenario (default 1)")
     parser.add_argument("--first-seed", type=int, default=1000, help="the first of them (default 1000)")
-    parser.add_argument("--only", default="", help="only scenarios with this text in their name")
+    parser.add_argument(
+        "--only", default="", help="only scenarios with one of these texts in their names; separated by semicolons"
+    )
     parser.add_argument("--order", choices=ORDERS, default="ids", help="what dispatch ids and streams tell")
     parser.add_argument("--no-numba", action="store_true", help="numpy alone")
     options = parser.parse_args(arguments)
@@ -189,7 +191,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         program = read_program(dump)
         print(f"\n{dump.name}: {options.seeds} seeds each, simulated; order of ids: {options.order}\n\n{HEADER}")
         for name, scenario in SCENARIOS.items():
-            if options.only not in name:
+            if not any(text in name for text in options.only.split(";")):
                 continue
             total, orders, seconds = None, set(), 0.0
             for each in seeded(scenario, seeds):
