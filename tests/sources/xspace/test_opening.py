@@ -92,11 +92,11 @@ def test_statistics_of_all_types(tmp_path: Path) -> None:
 
 
 def test_texts_that_are_no_utf8_cost_only_themselves(tmp_path: Path) -> None:
-    metadata = field(4, field(1, 1) + field(2, field(1, 1) + field(2, b"ker\xffnel")))
+    metadata = field(4, field(1, 1) + field(2, field(1, 1) + field(2, b"ker\xffnel\x00")))
     path = tmp_path / "a.pb"
     path.write_bytes(field(1, field(2, b"/device:GPU:0") + field(3, field(4, field(1, 1))) + metadata))
     with open_xspace(path) as profile:
-        assert profile.planes[0].lines[0].events().names().names == ("ker\ufffdnel",)
+        assert profile.planes[0].lines[0].events().names().names == ("ker\ufffdnel\ufffd",)
 
 
 def test_a_line_whose_head_comes_behind_its_events(tmp_path: Path) -> None:
