@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rocktools.errors import InputError, NothingToRead, RocktoolsError, UnknownFormat
 from rocktools.findings import Finding, Severity
+from rocktools.hlo.dumps import find_dump_of
+from rocktools.hlo.reading import is_hlo_text
 from rocktools.sources.rocpd import contents, counters, health
 from rocktools.sources.rocpd.columns import TableReader
 from rocktools.sources.rocpd.opening import ReadableDatabase, make_readable
@@ -69,6 +72,7 @@ class LoadedFiles:
                 for replayed in load_replays(source):
                     self._add_replayed(replayed)
                 return
+            _refuse_program(source)
             database = make_readable(source.path)
             self.databases.append(database)
             self.findings.extend(database.findings)
@@ -120,6 +124,22 @@ def _is_profile(source: SourcePath) -> bool:
     if source.kind is SourceKind.PROFILE:
         return True
     return source.is_named and source.path.suffix not in DATABASE_SUFFIXES and is_xspace(source.path)
+
+
+def _refuse_program(source: SourcePath) -> None:
+    """Tell apart early what is easily named in the wrong place: `link dump.txt`.
+
+    Raises:
+        UnknownFormat: it is a compiled program.
+    """
+    path = source.path
+    if source.is_named and path.suffix not in DATABASE_SUFFIXES and (find_dump_of(path) or is_hlo_text(path)):
+        raise UnknownFormat(
+            "not-a-trace",
+            "this is a compiled program (HLO), not a trace",
+            where=str(path),
+            hint=f"rocktools hlo info {shlex.quote(str(path))}; or a trace as PATH, and this as --hlo FILE",
+        )
 
 
 def _profile_beside_trace(profile: LoadedProfile) -> Finding:

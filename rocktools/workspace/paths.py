@@ -21,6 +21,7 @@ from pathlib import Path
 import yaml
 
 from rocktools.errors import InputError, NothingToRead
+from rocktools.hlo.dumps import find_dumps
 from rocktools.rundir import PMC_FOLDER
 from rocktools.sources.relatives import find_relative
 from rocktools.workspace.run_directories import RunDirectories, RunDirectory, folders_below
@@ -157,7 +158,10 @@ def _find_named(text: str, directories: RunDirectories) -> list[tuple[Path, Path
 def _no_databases(folder: Path, text: str) -> NothingToRead:
     what = "there is no database (*.db) and no JAX profile (*.xplane.pb) in this folder or below it"
     hint = "rocprofv3 writes one <pid>_results.db for each process, when that process exits"
-    if found := find_relative(folder):
+    if dumps := find_dumps(folder):
+        what = f"{what}; there is {dumps[0].module_path.relative_to(folder)}, a compiled program"
+        hint = f"rocktools hlo info {shlex.quote(text)}; or a trace as PATH, and this as --hlo FILE"
+    elif found := find_relative(folder):
         path, relative = found
         what, hint = f"{what}; there is {path.relative_to(folder)}: {relative.what}", relative.hint
     return NothingToRead("no-databases", what, where=text, hint=hint)

@@ -8,9 +8,15 @@ from pathlib import Path
 import pytest
 from command_line import CommandLine, assert_formats_agree
 from rocpd_files import read_sql
+from tiny_program import TINY, hlo_text
+from tiny_run import HOST, starts_by_instruction, tiny_trace, write_tiny_profile, write_tiny_run, write_tiny_trace
 
 from rocktools.frames import SPECS
 from rocktools.sources.rocpd import dispatches, host
+from rocktools.workspace.linked_frames import LINKED_FRAMES
+from rocktools.workspace.workspace import READ_FRAMES
+
+OF_PROFILES = ("DEVICE_EVENTS", "HOST_EVENTS", "PROFILED_DEVICES")
 
 # Frame -> rows of the two databases together, in plain SQL over the stock tables.
 _COUNTS = {
@@ -56,9 +62,10 @@ def test_name_may_be_written_in_either_case(databases, run: CommandLine, name: s
     assert run.document("frame", name, databases.trace, "--top", 1)["name"] == "HOST_CALLS"
 
 
-@pytest.mark.parametrize("name", SPECS)
+@pytest.mark.parametrize("name", READ_FRAMES)
 def test_formats_agree(databases, run: CommandLine, tmp_path: Path, name: str) -> None:
-    assert assert_formats_agree(run, tmp_path, "frame", name, databases.trace, databases.mixed, databases.counters)
+    rows = assert_formats_agree(run, tmp_path, "frame", name, databases.trace, databases.mixed, databases.counters)
+    assert bool(rows) == (name not in OF_PROFILES)
 
 
 def test_nothing_is_hidden_in_a_narrow_terminal(databases, run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,12 +88,16 @@ def test_chosen_columns_come_in_the_order_of_the_frame_with_the_key(databases, r
     [
         (["frame", "dispatch"], ["unknown-frame: there is no frame 'dispatch'", "DISPATCHES"]),
         (["frame", "nonsense"], ["unknown-frame", "DISPATCHES", "KERNEL_SYMBOLS"]),
-        (["frame", "NOPE"], ["unknown-frame", f"try: one of {', '.join(SPECS)}\n"]),
+        (["frame", "NOPE"], ["unknown-frame", f"try: one of {', '.join([*READ_FRAMES, *LINKED_FRAMES])}\n"]),
+        (["frame", "steps"], ["frame-of-another-command", "STEPS", "rocktools ledger"]),
+        (["frame", "attributed"], ["frame-of-another-command", "ATTRIBUTED", "rocktools ledger"]),
+        (["frame", "LEDGER"], ["frame-of-another-command", "rocktools ledger"]),
+        (["frame", "dispatches", "--hlo", "x"], ["no-program-needed", "DISPATCHES"]),
         (["frame", "dispatches", "--columns", "kernel_nam"], ["no column 'kernel_nam'", "try: kernel_name"]),
         (["frame", "dispatches", "--columns", "zzz"], ["no column 'zzz'", "run, process, dispatch_id"]),
         (["frame", "dispatches", "--columns", "start_ns,,end_ns"], ["no column ''"]),
         (["frame", "dispatches", "--format", "txt"], ["'txt' is not one of"]),
-        (["frame"], ["--help"]),
+        (["frame"], ["unknown-frame"]),  # the path is taken for the name
     ],
 )
 def test_unknown_names_end_with_2_and_near_ones(databases, run: CommandLine, arguments: list[str], words) -> None:
@@ -137,7 +148,7 @@ def _watched(read: Callable[..., object], asked: list[tuple[str, object]]) -> Ca
     return watch
 
 
-@pytest.mark.parametrize("name", SPECS)
+@pytest.mark.parametrize("name", READ_FRAMES)
 def test_chosen_columns_are_those_of_the_whole_frame(databases, run: CommandLine, name: str) -> None:
     paths = (databases.trace, databases.counters, databases.mixed)
     whole = run.rows("frame", name, *paths)
@@ -145,3 +156,60 @@ def test_chosen_columns_are_those_of_the_whole_frame(databases, run: CommandLine
         names = SPECS[name].select([column])
         expected = [{each: row[each] for each in names} for row in whole]
         assert run.rows("frame", name, *paths, "--columns", column) == expected
+
+
+# Frames of profiles, and those that take a compiled program
+
+
+@pytest.mark.parametrize("name", sorted(set(SPECS) - set(READ_FRAMES) - set(LINKED_FRAMES)))
+def test_frames_that_are_neither_read_nor_linked_are_those_of_other_commands(run: CommandLine, name: str) -> None:
+    ran = run("frame", name, "nowhere")
+    assert (ran.code, ran.out) == (2, "")
+    assert "frame-of-another-command" in ran.err
+
+
+def test_events_of_a_profile_are_those_that_were_written(run: CommandLine, tmp_path: Path) -> None:
+    trace = tiny_trace(steps_count=1)
+    path = write_tiny_profile(tmp_path / "a.xplane.pb", trace)
+    rows = run.rows("frame", "device_events", path)
+    assert sorted(row["kernel_name"] for row in rows) == sorted(trace.dispatches["kernel_name"])
+    assert {row["host"] for row in rows} == {HOST}
+    assert [row["events_count"] for row in run.rows("frame", "profiled_devices", path)] == [len(rows)]
+
+
+@pytest.mark.parametrize("name", LINKED_FRAMES)
+def test_formats_of_linked_frames_agree(run: CommandLine, tmp_path: Path, name: str) -> None:
+    trace = tiny_trace(steps_count=1)
+    path = write_tiny_run(tmp_path / "run", trace=trace, profile=trace)
+    rows = assert_formats_agree(run, tmp_path, "frame", name, path)
+    assert list(rows[0]) == list(SPECS[name].names)
+    evidence = {column["evidence"] for column in run.document("frame", name, path)["columns"]}
+    assert evidence == {"inferred" if name.endswith("_EDGES") else "compiler_estimate"}
+
+
+def test_edges_say_the_instruction_that_launched_each_dispatch(run: CommandLine, tmp_path: Path) -> None:
+    trace = tiny_trace(steps_count=1)
+    path = write_tiny_run(tmp_path / "run", trace=trace)
+    truth = dict(zip(trace.truth["dispatch_id"], trace.truth["instruction"], strict=True))
+    rows = run.rows("frame", "dispatch_edges", path, "--columns", "instruction")
+    assert {row["dispatch_id"]: row["instruction"] for row in rows} == truth
+    assert len(run.rows("frame", "instructions", path)) == hlo_text(TINY).count(" = ")
+    assert [row["hlo_module"] for row in run.rows("frame", "programs", path)] == ["jit_tiny"]
+
+
+@pytest.mark.parametrize("order", ["before", "behind", "without"])
+def test_a_program_may_be_named_anywhere(run: CommandLine, tmp_path: Path, order: str) -> None:
+    trace = tiny_trace(steps_count=1)
+    bare = write_tiny_trace(tmp_path / "1_results.db", trace)
+    dump = write_tiny_run(tmp_path / "run", trace=trace) / "hlo"
+    arguments = {"before": ["--hlo", dump, bare], "behind": [bare, "--hlo", dump], "without": ["--hlo", dump.parent]}
+    rows = run.rows("frame", "dispatch_edges", *arguments[order])
+    counts = starts_by_instruction(trace)
+    assert {name: sum(row["instruction"] == name for row in rows) for name in counts} == counts
+
+
+def test_a_frame_without_a_program_to_link_is_one_error(run: CommandLine, databases) -> None:
+    ran = run("frame", "programs", databases.trace)
+    assert (ran.code, ran.out) == (1, "")
+    assert "no-programs" in ran.err
+    assert run("frame", "programs").code == 2

@@ -49,7 +49,8 @@ def _named(arguments: tuple[str, ...]) -> str:
 
 
 def test_every_command_that_reads_traces_is_here() -> None:
-    elsewhere = {"demo", "doctor", "trace", "pmc", "counters"}  # these read no trace
+    elsewhere = {"demo", "doctor", "trace", "pmc", "counters", "hlo"}  # these read no trace
+    elsewhere |= {"link"}  # it takes a program as well: see test_link
     assert {arguments[0] for arguments in (*TABLES, *COPIES)} == set(COMMANDS) - elsewhere
 
 
