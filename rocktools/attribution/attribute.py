@@ -74,8 +74,28 @@ def attribute_dispatches(
         parts.append(_of_copies(copies, agents))
     frame = _concatenate(parts)
     frame["step_index"] = _steps_of(frame, steps)
-    frame = frame.sort_values(list(ATTRIBUTED.sort), kind="stable", ignore_index=True)
+    order = _sorted_order(frame)
+    if order is not None:
+        frame = frame.take(order).reset_index(drop=True)
     return require_frame(frame[list(ATTRIBUTED.names)], ATTRIBUTED)
+
+
+def _sorted_order(frame: pd.DataFrame) -> IntArray | None:
+    """The order of the contract; None where rows are in it. Codes of categories are in the order of their labels.
+
+    By codes, since pandas would look for the distinct values of every key first.
+    """
+    keys = []
+    for name in ATTRIBUTED.sort:
+        column = frame[name]
+        is_category = isinstance(column.dtype, pd.CategoricalDtype)
+        values: npt.NDArray[Any] = column.cat.codes.to_numpy() if is_category else column.to_numpy()
+        if values.size and values.min() != values.max():
+            keys.append(values)
+    if not keys:
+        return None
+    order: IntArray = np.lexsort(keys[::-1])
+    return None if bool((order[1:] > order[:-1]).all()) else order
 
 
 def _of_dispatches(
