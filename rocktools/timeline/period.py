@@ -29,7 +29,18 @@ PURITY_RATIO = 0.8
 """Least share of rows between the first and the last equal segment that are in segments of about that length."""
 
 EXPLAINED_RATIO = 0.75
-"""Least share of all rows whose kind of kernel occurs in the repeated segment."""
+"""Least share of all rows whose kind of kernel occurs in a step; and, from the first whole step on, of all kinds.
+
+A loop of layers repeats too, and its kernels are most rows; but the kernels that a step runs once are not in it.
+"""
+
+REPEATED_RATIO = 0.6
+"""Share of rows that repeat at a distance slightly off the period, where a record was lost and no step begins."""
+
+SHORTEST_RATIO = 0.5
+"""Rows, in those of a step, that what comes before the first whole step must have to be a step."""
+
+_LOOKED_BACK_COUNT = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +63,7 @@ class Period:
         is_last_whole: whether the rows behind the last anchor hold a whole step.
         last_end: position behind the last row of the last step.
         explained_ratio: share of all rows whose kind occurs in a step.
+        explained_kinds_ratio: share of the kinds that occur from the first whole step on.
     """
 
     beginning: Beginning
@@ -61,6 +73,7 @@ class Period:
     is_last_whole: bool
     last_end: int
     explained_ratio: float
+    explained_kinds_ratio: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -79,7 +92,8 @@ def find_period(kinds: IntArray, gap_before: IntArray, preferred: Beginning | No
     Args:
         kinds: kind of each row in the order of start, numbered from 0.
         gap_before: idle time before each row. A step begins with the very first row where that leaves whole steps only;
-            else where the device waits longest; where it never waits, with the first kernel that a step runs once.
+            else with the first that repeats, where others were before it; else where the device waits longest; where
+            it never waits, with the first kernel that a step runs once.
         preferred: the beginning to use where its kernel occurs once per step: that of another device.
     """
     if kinds.size < 2 * SMALLEST_STEP_COUNT:
@@ -98,7 +112,8 @@ def find_period(kinds: IntArray, gap_before: IntArray, preferred: Beginning | No
         is_anchor = np.zeros(int(kinds.max()) + 1, dtype=np.bool_)
         is_anchor[anchors] = True
         period = _best_beginning(steps, int(kinds[np.argmax(is_anchor[kinds])]), gap_before)
-    return period if period.explained_ratio >= EXPLAINED_RATIO else None
+    is_explained = min(period.explained_ratio, period.explained_kinds_ratio) >= EXPLAINED_RATIO
+    return period if is_explained else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -116,6 +131,7 @@ class _Steps:
         starts = places[places >= 0]
         if starts.size == 0:
             starts = np.zeros(1, dtype=np.int64)
+        starts = self._without_warm_up(starts)
         is_equal = self.are_equal(starts)
         first = int(starts[np.argmax(is_equal)])
         last_end = int(starts[-1]) + self.rows_count
@@ -134,7 +150,14 @@ class _Steps:
             is_last_whole=is_last_whole,
             last_end=last_end if is_last_whole else int(self.kinds.size),
             explained_ratio=float(np.isin(other, in_step).mean()),
+            explained_kinds_ratio=float(np.isin(np.unique(self.kinds[first:]), in_step).mean()),
         )
+
+    def _without_warm_up(self, starts: IntArray) -> IntArray:
+        """Without what is far too short before the first whole step: autotuning runs a kernel that steps run once."""
+        first = int(np.argmax(self.are_equal(starts)))
+        is_short = np.diff(starts[: first + 1]) < SHORTEST_RATIO * self.rows_count
+        return starts[int(np.flatnonzero(is_short)[-1]) + 1 :] if bool(is_short.any()) else starts
 
     def are_equal(self, starts: IntArray) -> npt.NDArray[np.bool_]:
         """Which of the steps with these beginnings hold exactly the repeated multiset."""
@@ -143,6 +166,23 @@ class _Steps:
         sums = self.running[bounds[1:]] - self.running[bounds[:-1]]
         is_equal: npt.NDArray[np.bool_] = (np.diff(bounds) == self.rows_count) & (sums == self.multiset)
         return is_equal
+
+    def first_of_all(self, start: int) -> int | None:
+        """Where the rows begin to repeat, going back from a whole step; None where the trace begins within a step.
+
+        A lost record ends the repetition too, but before it the same rows repeat at another distance.
+        """
+        differs = np.flatnonzero(self.kinds[:start] != self.kinds[self.rows_count : self.rows_count + start])
+        if differs.size == 0:
+            return None
+        first = int(differs[-1]) + 1
+        begin = max(0, first - _LOOKED_BACK_COUNT)
+        before = self.kinds[begin:first]
+        for shift in range(-SPARE_COUNT, SPARE_COUNT + 1):
+            later = begin + self.rows_count + shift
+            if float(np.mean(before == self.kinds[later : later + before.size])) > REPEATED_RATIO:
+                return None
+        return first
 
 
 def _best_beginning(steps: _Steps, anchor: int, gap_before: IntArray) -> Period:
@@ -159,10 +199,14 @@ def _best_beginning(steps: _Steps, anchor: int, gap_before: IntArray) -> Period:
         ):
             return divided
     equal = plain.starts[steps.are_equal(plain.starts)]
+    first = steps.first_of_all(int(equal[0]))
+    if first is not None:
+        return steps.begin_at(Beginning(anchor=anchor, rows_before=(int(equal[0]) - first) % steps.rows_count))
     places = equal[:, np.newaxis] + np.arange(steps.rows_count)
-    # Only rows that are the same kernel in all equal steps: what order is left to chance has no place.
+    # Only rows that are the same kernel in all equal steps: what order is left to chance has no place. The shortest of
+    # a row's waits, since of thousands of rows some wait long once.
     is_fixed = (steps.kinds[places] == steps.kinds[places[0]]).all(axis=0)
-    waits = np.where(is_fixed, np.median(gap_before[places], axis=0), -1)
+    waits = np.where(is_fixed, gap_before[places].min(axis=0), -1)
     longest = int(np.argmax(waits))
     if longest == 0 or waits[longest] <= 0:
         return plain

@@ -60,10 +60,22 @@ def test_trace_of_whole_steps_only_is_divided_into_them_whatever_waits() -> None
     assert (found.starts.tolist(), found.equal_count, found.is_last_whole) == ([0, 5, 10, 15], 4, True)
 
 
-def test_what_follows_the_last_step_is_not_in_it() -> None:
-    found = period("abcde" * 4 + "xy")
+def test_first_step_after_other_kernels_begins_where_the_repetition_does() -> None:
+    """The device waits longer within the steps than before them."""
+    found = period("xyxzxyzzyx" + "abcdeafghijk" * 4 + "abc", {10: 5, 14: 90, 26: 90, 38: 90})
     assert found is not None
-    assert (found.is_last_whole, found.last_end) == (True, 20)
+    assert found.starts.tolist() == [10, 22, 34, 46, 58]
+
+
+def test_layers_of_a_single_step_are_no_steps() -> None:
+    """Most rows are those of layers, but the kernels that run once are not in a layer."""
+    assert period("efghi" + "abcd" * 40 + "jklmnopqrst") is None
+
+
+def test_what_follows_the_last_step_is_not_in_it() -> None:
+    found = period("abcdefgh" * 4 + "xy")
+    assert found is not None
+    assert (found.is_last_whole, found.last_end) == (True, 32)
 
 
 def test_row_too_many_in_one_step_is_tolerated() -> None:
@@ -73,11 +85,19 @@ def test_row_too_many_in_one_step_is_tolerated() -> None:
     assert found.equal_count == 4
 
 
-def test_first_step_with_autotuning_does_not_hide_the_others() -> None:
-    found = period("aXYXYXYXYXYbcde" + "abcde" * 3)
+def test_autotuning_before_the_first_step_is_not_in_it() -> None:
+    found = period("XYXYXYXaXcX" + "abcdefghijkl" * 4)
     assert found is not None
-    assert found.starts.tolist() == [0, 15, 20, 25]
-    assert found.equal_count == 3
+    assert found.starts.tolist() == [11, 23, 35, 47]
+    assert found.equal_count == 4
+
+
+def test_lost_record_is_not_taken_for_the_beginning() -> None:
+    """The seventh row of the first step is missing, which is then taken to begin a row early; the others are right."""
+    step = "abcdefghijkl"
+    found = period("kl" + step.replace("g", "") + step * 3 + "a", {2: 90, 13: 90, 25: 90, 37: 90, 49: 90})
+    assert found is not None
+    assert found.starts.tolist() == [1, 13, 25, 37, 49]
 
 
 @pytest.mark.parametrize(
@@ -122,7 +142,7 @@ def test_every_step_of_a_nested_program_is_found(
     assert (np.diff(found.starts) == len(step)).all()
     waits = np.zeros(len(text), dtype=np.int64)
     tail = len(step) - len("opqrstu")
-    waits[[begin + tail for begin in begins if begin + tail < len(text)]] = 7
+    waits[[place for begin in [before - len(step), *begins] if 0 <= (place := begin + tail) < len(text)]] = 7
     with_waits = find_period(kinds_of(text), waits)
     assert with_waits is not None
     if (len(text) - before - after) == len(text):
