@@ -175,7 +175,7 @@ def pass_over(knowledge: LaneKnowledge, lane: Lane, *, compile_loops: bool) -> L
     inner = lane.part(places)
     is_telling = np.array([m.sites.size > 0 and not m.is_anyones for m in knowledge.meanings], dtype=np.bool_)
     pauses_ns = lane.pauses_ns(is_telling[lane.symbols])[places]
-    sets = build_state_sets(inner.symbols, knowledge.meanings, outside)
+    sets = build_state_sets(inner.symbols, knowledge.meanings, chain)
     moves = build_move_matrices(sets, knowledge.meanings, chain, pauses_ns)
     first = np.concatenate([np.full(outside, 0.5 / outside), [0.5]])
     posterior = find_posterior(moves, first, compile_loops=compile_loops)

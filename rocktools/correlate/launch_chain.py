@@ -292,8 +292,7 @@ def build_launch_chain(graph: LaunchGraph, emission: FloatArray, duration_ns: Fl
     move[size, :size] = reached
     move[size, size] = _STAY_OUTSIDE
     is_real = move > _IS_JUMP
-    pauses = _needed_pauses(graph, emission, duration_ns)
-    pauses[~is_real[:size, :size]] = 0.0
+    pauses = _needed_pauses(graph, emission, duration_ns, is_real[:size, :size])
     move[:size, :size] += JUMP
     move[:size, size] += JUMP_OUT
     move[size, :size] += JUMP_IN
@@ -322,35 +321,26 @@ def sum_ways(arcs: FloatArray, silent: FloatArray) -> FloatArray:
     return np.ascontiguousarray(solved.T)
 
 
-def _needed_pauses(graph: LaunchGraph, emission: FloatArray, duration_ns: FloatArray) -> FloatArray:
+def _needed_pauses(graph: LaunchGraph, emission: FloatArray, duration_ns: FloatArray, is_real: BoolArray) -> FloatArray:
     usual = np.where(emission > _NORMALLY_EMITS, _SHORTEST_SHARE * duration_ns, 0.0)
-    return sum_between(graph, usual)
+    origin, target = np.nonzero(is_real)
+    pauses = np.zeros(is_real.shape)
+    pauses[origin, target] = sum_between(graph, usual, origin, target)
+    return pauses
 
 
-def sum_between(graph: LaunchGraph, values: FloatArray) -> FloatArray:
-    """(sites, sites) sum of the values of the sites passed from one to the other, neither included.
-
-    Forward it is what stands between them in the text; backward, what is left of the innermost loop around both, and
-    its beginning. From one program to another it is what is left of the one, and the beginning of the other.
-    """
-    size = graph.sites_count
+def sum_between(graph: LaunchGraph, values: FloatArray, origin: IntArray, target: IntArray) -> FloatArray:
+    """The sum of the values of the sites passed from one to the other, for pairs of sites; neither is included."""
     total = np.concatenate([[0.0], np.cumsum(values)])
-    origin, target = np.arange(size)[:, None], np.arange(size)[None, :]
-    depth = graph.common_depth(origin, target)
-    first, last = graph.around(origin, depth)
-    whole_first, _ = graph.around(target, np.zeros_like(target))
-    _, whole_last = graph.around(origin, np.zeros_like(origin))
-    begin = np.where(depth >= 0, first, whole_first)
-    end = np.where(depth >= 0, last, whole_last)
-    backward = total[end + 1] - total[origin + 1] + total[target] - total[begin]
-    forward = total[target] - total[np.minimum(origin + 1, target)]
-    return np.asarray(np.where((depth >= 0) & (target > origin), forward, backward))
+    begins, ends = passed_ranges(graph, origin, target)
+    return np.asarray((total[ends] - total[begins]).sum(axis=-1))
 
 
 def passed_ranges(graph: LaunchGraph, origin: IntArray, target: IntArray) -> tuple[IntArray, IntArray]:
     """(pairs, 2) begins and ends of the two stretches of sites passed from one to the other; the second may be empty.
 
-    They are what `sum_between` adds up.
+    Forward it is what stands between them in the text; backward, what is left of the innermost loop around both, and
+    its beginning. From one program to another it is what is left of the one, and the beginning of the other.
     """
     depth = graph.common_depth(origin, target)
     first, last = graph.around(origin, np.maximum(depth, 0))

@@ -1,8 +1,9 @@
 """Symbols in order -> the small sets of states that each dispatch allows, and the matrices between neighbours.
 
 A dispatch allows the sites its symbol may mean, the outside, and, for a symbol that may follow the kernels of any site,
-the sites that the dispatch before it allowed: the program stays there. Real programs repeat themselves, so there are
-few different sets and few different matrices, however long the trace is. Both are kept flat, one behind the other.
+the sites that the dispatch before it allowed: the program stays there. Of the many sites that a library's symbol may
+mean, those count that can be reached from there. Real programs repeat themselves, so there are few different sets and
+few different matrices, however long the trace is. Both are kept flat, one behind the other.
 
 State numbers: a site's own number where the dispatch is its first kernel; `outside`; `outside + 1 + site` where the
 program stays at a site.
@@ -60,31 +61,35 @@ class MoveMatrices:
     values: FloatArray
 
 
-def build_state_sets(symbols: IntArray, meanings: Sequence[Meaning], outside: int) -> StateSets:
+def build_state_sets(symbols: IntArray, meanings: Sequence[Meaning], chain: LaunchChain) -> StateSets:
     """The sets of these dispatches.
 
     Args:
         symbols: symbol of each dispatch, in order; each means at least one site.
         meanings: by symbol.
-        outside: number of that state.
+        chain: how the program moves.
     """
-    # Before the first dispatch the program may stand anywhere: set 0.
-    positions: list[IntArray] = [np.arange(outside, dtype=np.int64)]
+    outside = chain.graph.outside
+    # Before the first dispatch the program may stand anywhere: set 0. Nothing stays there.
+    nowhere = np.zeros(0, dtype=np.int64)
+    positions: list[IntArray] = [nowhere]
     states: list[IntArray] = [np.arange(outside + 1, dtype=np.int64)]
     symbol_of = [-1]
 
-    def add(symbol: int, stays: IntArray) -> int:
-        sites = meanings[symbol].sites
+    def add(symbol: int, before: int) -> int:
+        sites, stays = meanings[symbol].sites, nowhere
+        if meanings[symbol].stay is not None and before > 0:
+            stays = positions[before]
+            sites = _reachable(chain, stays, sites)
         states.append(np.concatenate([sites, [outside], outside + 1 + stays]))
         positions.append(np.union1d(sites, stays))
         symbol_of.append(symbol)
         return len(states) - 1
 
-    nowhere = np.zeros(0, dtype=np.int64)
     plain = np.full(len(meanings), -1, dtype=np.int64)
     for symbol in np.unique(symbols).tolist():
         if meanings[symbol].stay is None:
-            plain[symbol] = add(symbol, nowhere)
+            plain[symbol] = add(symbol, 0)
     set_of = plain[symbols]
     known: dict[tuple[int, int], int] = {}
     found, previous_place = 0, -2
@@ -94,7 +99,7 @@ def build_state_sets(symbols: IntArray, meanings: Sequence[Meaning], outside: in
         key = (found if place == previous_place + 1 else before, symbol)
         found = known.get(key, -1)
         if found < 0:
-            found = known[key] = add(symbol, positions[key[0]])
+            found = known[key] = add(symbol, key[0])
         set_of[place] = found
         previous_place = place
     sizes = np.array([each.size for each in states], dtype=np.int64)
@@ -104,6 +109,17 @@ def build_state_sets(symbols: IntArray, meanings: Sequence[Meaning], outside: in
         starts=np.concatenate([[0], np.cumsum(sizes)]),
         states=np.concatenate(states),
     )
+
+
+def _reachable(chain: LaunchChain, origins: IntArray, sites: IntArray) -> IntArray:
+    """The sites that the program can come to from any of the others, or from outside; all where it cannot.
+
+    After a lost stretch that is too little: then dispatches are strangers, until a kernel that XLA generated shows
+    where the program is.
+    """
+    outside = chain.graph.outside
+    is_reached = chain.is_real[np.ix_(np.append(origins, outside), sites)].any(axis=0)
+    return sites[is_reached] if is_reached.any() else sites
 
 
 def build_move_matrices(

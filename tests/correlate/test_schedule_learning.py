@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from aligned_programs import decoding_at, make_chain, make_graph, place_names
+from aligned_programs import decoding_at, make_chain, place_names
 from tiny_program import Loop, copy, kernel, matmul
 
 from rocktools.correlate.forward_backward import Posterior
 from rocktools.correlate.kernel_meanings import Ground, Meaning
+from rocktools.correlate.launch_chain import LaunchChain
 from rocktools.correlate.schedule_learning import count_passages, decode, learn_habits, learn_meanings
 from rocktools.correlate.state_sets import StateSets, build_state_sets
 
@@ -32,9 +33,9 @@ def test_passages_are_counted_where_the_flow_went(path: str, passed: list[int]) 
     assert count_passages(chain, decoding).tolist() == passed
 
 
-def certain_sets(positions: np.ndarray, outside: int, meanings: list[Meaning]) -> tuple[StateSets, Posterior]:
+def certain_sets(positions: np.ndarray, chain: LaunchChain, meanings: list[Meaning]) -> tuple[StateSets, Posterior]:
     """Sets of one symbol, and probability 1 for the given sites."""
-    sets = build_state_sets(np.zeros(positions.size, dtype=np.int64), meanings, outside)
+    sets = build_state_sets(np.zeros(positions.size, dtype=np.int64), meanings, chain)
     sizes = np.diff(sets.starts)[sets.set_of]
     starts = np.concatenate([[0], np.cumsum(sizes)])
     ratios = np.concatenate(
@@ -52,7 +53,7 @@ def test_losses_share_one_rate_and_durations_are_means_by_site() -> None:
     # 20 steps; in half of them the last c is lost.
     positions = place_names(graph, "a b c b c b c d a b c b c b d " * 10)
     meaning = Meaning(ground=Ground.EXACT, sites=np.arange(4), weights=np.ones(4), outside=0.1)
-    sets, posterior = certain_sets(positions, graph.outside, [meaning])
+    sets, posterior = certain_sets(positions, chain, [meaning])
     durations = np.array([10.0, 20.0, 30.0, 40.0])[positions]
     habits = learn_habits(chain, sets, posterior, decode(sets, posterior, graph.outside), durations)
     assert habits.emitted.tolist() == [20, 60, 50, 20]
@@ -66,7 +67,7 @@ def test_a_site_that_never_shows_has_a_rate_of_its_own() -> None:
     chain = make_chain(LOOPED)
     positions = place_names(chain.graph, "a b b b d " * 20)
     meaning = Meaning(ground=Ground.EXACT, sites=np.arange(4), weights=np.ones(4), outside=0.1)
-    sets, posterior = certain_sets(positions, chain.graph.outside, [meaning])
+    sets, posterior = certain_sets(positions, chain, [meaning])
     decoding = decode(sets, posterior, chain.graph.outside)
     emission = learn_habits(chain, sets, posterior, decoding, np.ones(positions.size)).emission
     assert emission[2] == pytest.approx(3.92 / 64)
@@ -77,7 +78,7 @@ def test_neighbours_that_look_alike_share_one_habit() -> None:
     chain = make_chain([kernel("a.1"), copy("b.1"), copy("c.1"), kernel("d.1")])
     positions = place_names(chain.graph, "a c d " * 20)
     meaning = Meaning(ground=Ground.EXACT, sites=np.arange(4), weights=np.ones(4), outside=0.1)
-    sets, posterior = certain_sets(positions, chain.graph.outside, [meaning])
+    sets, posterior = certain_sets(positions, chain, [meaning])
     decoding = decode(sets, posterior, chain.graph.outside)
     emission = learn_habits(chain, sets, posterior, decoding, np.ones(positions.size)).emission
     # One of the two leaves a dispatch each time: (10 + 4 * 0.5) / (20 + 4) for both.
@@ -85,14 +86,15 @@ def test_neighbours_that_look_alike_share_one_habit() -> None:
 
 
 def test_a_library_symbol_learns_its_site_and_drops_those_that_never_launch_it() -> None:
-    graph = make_graph([matmul("a.1"), matmul("b.1")])
+    chain = make_chain([matmul("a.1"), matmul("b.1")])
+    graph = chain.graph
     size = graph.sites_count
     everywhere = Meaning(
         ground=Ground.FAMILY, sites=np.arange(2), weights=np.full(2, 0.3), outside=0.1, stay=np.full(size, 0.005)
     )
     meanings = [everywhere, everywhere]
     symbols = np.array([0, 1] * 30)
-    sets = build_state_sets(symbols, meanings, graph.outside)
+    sets = build_state_sets(symbols, meanings, chain)
     sizes = np.diff(sets.starts)[sets.set_of]
     starts = np.concatenate([[0], np.cumsum(sizes)])
     ratios = np.zeros(starts[-1])

@@ -53,8 +53,10 @@ def test_symbols_mean_what_their_names_and_geometries_allow(meanings: list[Meani
     assert [meaning.sites.tolist() for meaning in meanings] == [[A], [M], [C], [B, B2]]
 
 
-def test_a_symbol_that_may_follow_any_site_adds_the_places_of_the_one_before(meanings: list[Meaning]) -> None:
-    sets = build_state_sets(np.array([a, m, c, b, c]), meanings, OUTSIDE)
+def test_a_symbol_that_may_follow_any_site_adds_the_places_of_the_one_before(
+    chain: LaunchChain, meanings: list[Meaning]
+) -> None:
+    sets = build_state_sets(np.array([a, m, c, b, c]), meanings, chain)
 
     def states(place: int) -> list[int]:
         number = sets.set_of[place]
@@ -70,7 +72,7 @@ def test_a_symbol_that_may_follow_any_site_adds_the_places_of_the_one_before(mea
 
 def test_repeated_stretches_share_sets_and_matrices(chain: LaunchChain, meanings: list[Meaning]) -> None:
     symbols = np.array([a, *[m, c, b, m, c, b, b, a] * 50])
-    sets = build_state_sets(symbols, meanings, OUTSIDE)
+    sets = build_state_sets(symbols, meanings, chain)
     moves = build_move_matrices(sets, meanings, chain, np.full(symbols.size, np.inf))
     assert sets.starts.size - 1 <= 8
     assert moves.rows.size <= 10
@@ -79,7 +81,7 @@ def test_repeated_stretches_share_sets_and_matrices(chain: LaunchChain, meanings
 def expected_posterior(chain: LaunchChain, meanings: list[Meaning], symbols: list[int], pauses: list[float]) -> list:
     """By enumeration, from the words of the model: where the program stands, and whether it moved or stayed."""
     choices = [[(site, True) for site in (*meanings[symbol].sites.tolist(), OUTSIDE)] for symbol in symbols]
-    for choice, symbol in zip(choices, symbols, strict=True):
+    for choice, symbol in zip(choices[1:], symbols[1:], strict=True):  # nothing comes before the first
         if meanings[symbol].stay is not None:
             choice += [(site, False) for site in range(OUTSIDE)]
     sums: list[dict[tuple[int, bool], float]] = [{} for _ in symbols]
@@ -116,7 +118,7 @@ def expected_posterior(chain: LaunchChain, meanings: list[Meaning], symbols: lis
 def test_probabilities_are_those_of_the_model_in_words(
     chain: LaunchChain, meanings: list[Meaning], symbols: list[int], pauses: list[float]
 ) -> None:
-    sets = build_state_sets(np.array(symbols), meanings, OUTSIDE)
+    sets = build_state_sets(np.array(symbols), meanings, chain)
     moves = build_move_matrices(sets, meanings, chain, np.array(pauses))
     first = np.array([0.5 / OUTSIDE] * OUTSIDE + [0.5])
     posterior = find_posterior(moves, first, compile_loops=False)
