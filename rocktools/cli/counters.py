@@ -1,4 +1,4 @@
-"""`rocktools counters list|pack`: which hardware counters there are, and how many runs they take."""
+"""`rocktools counters list|show|pack|eval|check`: hardware counters, and what is computed from them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rocktools.cli.options import match_option, table_options
-from rocktools.cli.output import TableOutput, emit_findings, emit_table, exit_code_of
+from rocktools.cli.options import match_option, paths_argument, table_options
+from rocktools.cli.output import TableFormat, TableOutput, emit_findings, emit_table, exit_code_of
 from rocktools.errors import UsageError
 from rocktools.findings import Finding, Severity
 
@@ -35,7 +35,7 @@ _architecture_option = click.option(
 
 @click.group("counters")
 def command() -> None:
-    """Which hardware counters there are, and how many runs of the program they take."""
+    """Which hardware counters there are, what is computed from them, and how many runs they take."""
 
 
 @command.command("list")
@@ -79,6 +79,110 @@ def pack(names: tuple[str, ...], architecture: str, output: TableOutput) -> int:
     emit_table(_packing_table(catalog, packing), output)
     emit_findings(packing.findings)
     return exit_code_of(packing.findings)
+
+
+@command.command("show")
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@_architecture_option
+@table_options()
+def show(names: tuple[str, ...], architecture: str, output: TableOutput) -> int:
+    """What a counter or a quantity means: unit, formula, counters, limits, worked example, source.
+
+    Without NAME, every quantity of the architecture.
+    """
+    from rocktools.cli.quantity_tables import counter_facts, explained_table, formulas_table, quantity_facts
+    from rocktools.counters.catalog import load_catalog
+    from rocktools.counters.formulas import load_formulas
+
+    catalog, formulas = load_catalog(architecture), load_formulas(architecture)
+    if not names:
+        emit_table(formulas_table(formulas), output)
+        return exit_code_of(())
+    facts: list[tuple[str, str]] = []
+    for name in names:
+        if name in formulas.titles or name.islower():
+            facts += quantity_facts(formulas.require(name))
+        else:
+            counter = catalog.require(name)
+            meaning = formulas.meanings.get(counter.base) or formulas.meanings.get(counter.name)
+            facts += counter_facts(name, catalog, formulas, meaning)
+    emit_table(explained_table(f"{', '.join(names)} on {architecture}", facts), output)
+    return exit_code_of(())
+
+
+@command.command("eval")
+@click.argument("expression", metavar="EXPRESSION")
+@paths_argument
+@click.option(
+    "--by",
+    "level",
+    type=click.Choice(["kernel", "dispatch"]),
+    default="kernel",
+    show_default=True,
+    help="One row each.",
+)
+@click.option("--mix-passes", is_flag=True, help="Also where counters come from different passes.")
+@click.option("--arch", "architecture", metavar="GFX", help="Architecture of devices of which no file tells it.")
+@table_options(top_count=60)
+def eval_expression(
+    expression: str,
+    paths: tuple[str, ...],
+    level: str,
+    mix_passes: bool,
+    architecture: str | None,
+    output: TableOutput,
+) -> int:
+    """Compute an expression over counters for each kernel or dispatch.
+
+    EXPRESSION has + - * / and parentheses, numbers (128, or 128[B/request] with a unit), counters, quantities, facts of
+    the device (xcc_count, cu_count, simd_per_cu_count, max_engine_hz), sum(X), max(X) and min(X) over the instances of
+    a counter, and max(a, b), min(a, b). Units are checked. PATHS are as of `rocktools metrics`.
+    """
+    from rocktools.cli.quantity_tables import quantities_for_people, quantities_table
+    from rocktools.counters.evaluate import Level, PassRule
+    from rocktools.workspace.metrics import evaluate_text
+
+    metrics = evaluate_text(
+        paths,
+        expression,
+        level=Level(level),
+        pass_rule=PassRule.MIXED if mix_passes else PassRule.STRICT,
+        architecture=architecture,
+    )
+    if output.table_format is TableFormat.TABLE:
+        table = quantities_for_people(metrics, title=expression, shows_absent=True)
+    else:
+        table = quantities_table(metrics, title=expression)
+    emit_table(table, output, findings=metrics.findings)
+    emit_findings(metrics.findings)
+    return exit_code_of(metrics.findings)
+
+
+@command.command("check")
+@click.argument("paths", metavar="[PATH]...", nargs=-1)
+@click.option("--arch", "architecture", metavar="GFX", help="Architecture of devices of which no file tells it.")
+@table_options()
+def check(paths: tuple[str, ...], architecture: str | None, output: TableOutput) -> int:
+    """What in counter passes cannot be true; without PATH, whether the formulas give their worked examples.
+
+    Sizes of requests that do not add up, a clock above the highest, more than 100 % of what a unit can do, matrix
+    operations beyond the busy cycles, blocks that were not counted, counters that mislead on an architecture. Exits
+    with 3 if a value is impossible.
+    """
+    from rocktools.cli.quantity_tables import checks_of_formulas, quantities_with_range
+    from rocktools.counters.evaluate import PassRule
+    from rocktools.errors import EXIT_GATE
+    from rocktools.workspace.metrics import read_metrics
+
+    if not paths:
+        table, is_good = checks_of_formulas()
+        emit_table(table, output)
+        return exit_code_of(()) if is_good else EXIT_GATE
+    metrics = read_metrics(paths, pass_rule=PassRule.STRICT, architecture=architecture)
+    emit_table(quantities_with_range(metrics), output, findings=metrics.findings)
+    emit_findings(metrics.findings)
+    is_impossible = any(finding.rule == "impossible-quantity" for finding in metrics.findings)
+    return EXIT_GATE if is_impossible else exit_code_of(metrics.findings)
 
 
 def _selected(catalog: Catalog, block: str | None, match: str | None) -> list[Counter]:

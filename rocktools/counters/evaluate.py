@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -279,7 +280,7 @@ class _Evaluation:
         numbers = dict.fromkeys(("value", "min_value", "max_value", "pass_spread_ratio"), np.nan)
         texts = dict.fromkeys(("evidence", "absence", "lacking", "doubts"))
         constants = {"quantity": quantity, "unit": self.formulas.units[quantity], "dispatches_count": 0}
-        whole: dict[str, object] = {**numbers, **texts, **constants, **columns}
+        whole: dict[str, Any] = {**numbers, **texts, **constants, **columns}
         rows = {name: self._rows[name].to_numpy(dtype=object) for name in self._rows.columns}
         return {**rows, **{name: np.broadcast_to(whole[name], (self._group.count,)) for name in whole}}
 
@@ -324,17 +325,24 @@ def _evidences(formula: Formula, doubts: np.ndarray, is_there: np.ndarray) -> np
 
 def _mixed(doubt: Doubt, quantities: Sequence[str], where: str) -> Finding:
     shown = ", ".join(quantities[:_SHOWN]) + (", ..." if len(quantities) > _SHOWN else "")
-    what = {
-        Doubt.DIFFERENT_PASSES: "are computed from counters of different passes that belong into one",
-        Doubt.DIFFERENT_DISPATCHES: "are computed from counters of different dispatches, since none has all of them",
+    what, advice = {
+        Doubt.DIFFERENT_PASSES: (
+            "computed from counters of different passes that belong into one",
+            "rocktools counters pack puts counters that belong together into one pass",
+        ),
+        Doubt.DIFFERENT_DISPATCHES: (
+            "computed from counters of different dispatches, since none has all of them",
+            "sound only if all launches of the kernel do the same work",
+        ),
     }[doubt]
+    count = f"{len(quantities)} {'quantity is' if len(quantities) == 1 else 'quantities are'}"
     return Finding(
         rule=doubt.value.replace("_", "-"),
         severity=Severity.WARNING,
         where=where,
-        message=f"{count_noun(len(quantities), 'quantity').replace('quantitys', 'quantities')} ({shown}) {what}",
+        message=f"{count} {what}: {shown}",
         numbers={"quantities_count": len(quantities)},
-        advice="rocktools counters pack puts counters that belong together into one pass",
+        advice=advice,
     )
 
 

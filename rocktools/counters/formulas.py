@@ -13,9 +13,17 @@ from typing import Any
 from rocktools.assets import find_asset_folder
 from rocktools.counters.catalog import Catalog, architectures, load_catalog
 from rocktools.counters.data_file import read_data_file
-from rocktools.counters.dimensions import Dimension, parse_dimension
-from rocktools.counters.expression import Expression, Name, dimension_of, names_in, parse_expression, replace_names
-from rocktools.counters.meanings import PASS_DURATION, Meaning, read_meanings
+from rocktools.counters.dimensions import RATIO, Dimension, parse_dimension
+from rocktools.counters.expression import (
+    Expression,
+    Name,
+    dimension_of,
+    names_in,
+    parse_expression,
+    render,
+    replace_names,
+)
+from rocktools.counters.meanings import PASS_DURATION, Meaning, read_meanings, split_reduction
 from rocktools.errors import FormulaError, UsageError, nearest_names
 from rocktools.evidence import Evidence
 
@@ -27,6 +35,8 @@ FACTS: Mapping[str, Dimension] = {
     "max_engine_hz": parse_dimension("Hz"),
 }
 """Facts of a device that formulas may use: columns of AGENTS, with their units."""
+
+_TYPED = {"document": "the command line", "version": "-", "date": "-"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +157,43 @@ def read_formula_files() -> list[Mapping[str, Any]]:
     """The content of the files, in the order of their names."""
     folder = find_asset_folder("counters") / "formulas"
     return [read_data_file(path) for path in sorted(folder.glob("*.yaml"))]
+
+
+def formulas_with(formulas: Formulas, quantity: str, text: str) -> Formulas:
+    """The formulas of an architecture, and one more that somebody typed; its unit is what its terms give.
+
+    Counters whose meaning is not known are taken for plain numbers. Counters that belong together as `counters pack`
+    sees it have to be read in one pass.
+
+    Raises:
+        FormulaError: it does not follow the grammar, or units do not fit.
+        UsageError: a name in it means nothing on this architecture.
+    """
+    catalog = load_catalog(formulas.architecture)
+    tree = replace_names(parse_expression(text), lambda name: _without_suffix(name, catalog))
+    counters = [name.name for name in names_in(tree) if name.name not in {*FACTS, *formulas.by_quantity, PASS_DURATION}]
+    plain = {
+        catalog.require(name).name: Meaning(name=name, dimension=RATIO, meaning="not known")
+        for name in counters
+        if name not in formulas.meanings
+    }
+    groups = [list(group.counters) for group in catalog.groups if set(group.counters) <= set(counters)]
+    body: dict[str, Any] = {"formula": render(tree), "example": {"inputs": {}, "result": 0}}
+    if groups:
+        body["same_pass"] = [{"counters": group} for group in groups]
+    entry = {"id": quantity, "title": text, "unit": "", "level": "device", "bodies": [body]}
+    document = {
+        "documents": {"typed": _TYPED},
+        "quantities": [{**entry, "source": {"document": "typed", "place": "-"}}],
+    }
+    return build_formulas([*read_formula_files(), document], catalog, {**formulas.meanings, **plain})
+
+
+def _without_suffix(name: Name, catalog: Catalog) -> Name:
+    """`TCC_HIT_sum` as rocprofv3 has it is sum(TCC_HIT) here."""
+    stem, reduction = split_reduction(name.name)
+    is_raw = bool(reduction) and stem in catalog.counters and bool(catalog.counters[stem].block)
+    return Name(stem, reduction) if is_raw and not name.reduction else name
 
 
 def build_formulas(
@@ -270,6 +317,9 @@ class _Builder:
             found = dimension_of(marked, dimensions)
         except FormulaError as error:
             raise FormulaError(error.reference, error.what, where=f"{quantity}: {entry.body['formula']}") from error
+        if not entry.facts["unit"]:  # typed by somebody
+            self._units[quantity] = str(found)
+            return
         declared = parse_dimension(entry.facts["unit"])
         if found != declared:
             raise FormulaError(
@@ -293,7 +343,7 @@ class _Builder:
             formula_id=quantity if is_shared else f"{quantity}@{'+'.join(self._architectures(body))}",
             architectures=self._architectures(body),
             title=facts["title"],
-            unit=facts["unit"],
+            unit=self._units[quantity],
             level=facts["level"],
             text=body["formula"],
             body=entry.tree,
