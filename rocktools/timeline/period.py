@@ -5,13 +5,16 @@ into segments with equal multisets of kernels, while one that occurs in every la
 segments longer than the others. The multiset of a segment is a difference of a running sum of random 64-bit numbers,
 one per kind of kernel: all segments of all candidates are compared in one pass.
 
-Fails where steps differ by more than a few rows (dynamic shapes), where a trace holds fewer than two whole steps, and
-where nothing but the repeated part is in the trace. Nothing here knows times of steps, devices or names.
+Where no two steps are equal (lost records, kernels of others), kinds that come back at nearly the same distance do.
+
+Fails where steps differ by more than that (dynamic shapes), where a trace holds fewer than two whole steps, and where
+nothing but the repeated part is in the trace. Nothing here knows times of steps, devices or names.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +36,12 @@ EXPLAINED_RATIO = 0.75
 
 A loop of layers repeats too, and its kernels are most rows; but the kernels that a step runs once are not in it.
 """
+
+NEARLY_RATIO = 0.005
+"""Share of its rows by which a step may differ where none is equal to another."""
+
+NEARLY_PURITY_RATIO = 0.95
+"""As `PURITY_RATIO`, where none is equal to another."""
 
 REPEATED_RATIO = 0.6
 """Share of rows that repeat at a distance slightly off the period, where a record was lost and no step begins."""
@@ -59,7 +68,8 @@ class Period:
         beginning: where steps begin.
         starts: position of the first row of each step, ascending.
         rows_count: rows of a step.
-        equal_count: steps that are equal to each other as multisets, the last one included where it is whole.
+        is_exact: whether steps are equal as multisets; else they only have nearly the same number of rows.
+        equal_count: steps that are equal in that sense, the last one included where it is whole.
         is_last_whole: whether the rows behind the last anchor hold a whole step.
         last_end: position behind the last row of the last step.
         explained_ratio: share of all rows whose kind occurs in a step.
@@ -69,6 +79,7 @@ class Period:
     beginning: Beginning
     starts: IntArray
     rows_count: int
+    is_exact: bool
     equal_count: int
     is_last_whole: bool
     last_end: int
@@ -100,29 +111,33 @@ def find_period(kinds: IntArray, gap_before: IntArray, preferred: Beginning | No
         return None
     running = running_multiset(kinds)
     segments = _segments(kinds, running)
-    repeated = _repeated(segments, kinds, running)
-    if repeated is None:
-        return None
-    multiset, rows_count = repeated
-    anchors = np.unique(segments.kind[(segments.multiset == multiset) & (segments.length == rows_count)])
-    steps = _Steps(kinds=kinds, running=running, multiset=multiset, rows_count=rows_count)
-    if preferred is not None and bool(np.isin(preferred.anchor, anchors)):
-        period = steps.begin_at(preferred)
-    else:
-        is_anchor = np.zeros(int(kinds.max()) + 1, dtype=np.bool_)
-        is_anchor[anchors] = True
-        period = _best_beginning(steps, int(kinds[np.argmax(is_anchor[kinds])]), gap_before)
-    is_explained = min(period.explained_ratio, period.explained_kinds_ratio) >= EXPLAINED_RATIO
-    return period if is_explained else None
+    candidates: list[tuple[IntArray, int | None, int]] = []
+    if (repeated := _repeated(segments, kinds, running)) is not None:
+        multiset, rows_count = repeated
+        is_of_step = (segments.multiset == multiset) & (segments.length == rows_count)
+        candidates.append((np.unique(segments.kind[is_of_step]), multiset, rows_count))
+    if (nearly := _nearly_repeated(segments)) is not None:
+        candidates.append((nearly[0], None, nearly[1]))
+    for anchors, multiset_of_step, rows_count in candidates:
+        steps = _Steps(kinds=kinds, running=running, multiset=multiset_of_step, rows_count=rows_count)
+        if preferred is not None and bool(np.isin(preferred.anchor, anchors)):
+            period = steps.begin_at(preferred)
+        else:
+            is_anchor = np.zeros(int(kinds.max()) + 1, dtype=np.bool_)
+            is_anchor[anchors] = True
+            period = _best_beginning(steps, int(kinds[np.argmax(is_anchor[kinds])]), gap_before)
+        if min(period.explained_ratio, period.explained_kinds_ratio) >= EXPLAINED_RATIO:
+            return period
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Steps:
-    """A sequence, and what a whole step of it holds."""
+    """A sequence, and what a whole step of it holds; without a multiset, nearly so many rows."""
 
     kinds: IntArray
     running: IntArray
-    multiset: int
+    multiset: int | None
     rows_count: int
 
     def begin_at(self, beginning: Beginning) -> Period:
@@ -134,7 +149,7 @@ class _Steps:
         starts = self._without_warm_up(starts)
         is_equal = self.are_equal(starts)
         first = int(starts[np.argmax(is_equal)])
-        last_end = int(starts[-1]) + self.rows_count
+        last_end = min(int(starts[-1]) + self.rows_count, self.kinds.size)
         if is_equal[-1] and last_end < self.kinds.size and self.kinds[last_end] == self.kinds[first]:
             # The rows of a step that was cut before its anchor.
             starts, is_equal = np.append(starts, last_end), np.append(is_equal, False)
@@ -146,6 +161,7 @@ class _Steps:
             beginning=beginning,
             starts=starts,
             rows_count=self.rows_count,
+            is_exact=self.multiset is not None,
             equal_count=int(is_equal.sum()),
             is_last_whole=is_last_whole,
             last_end=last_end if is_last_whole else int(self.kinds.size),
@@ -160,8 +176,11 @@ class _Steps:
         return starts[int(np.flatnonzero(is_short)[-1]) + 1 :] if bool(is_short.any()) else starts
 
     def are_equal(self, starts: IntArray) -> npt.NDArray[np.bool_]:
-        """Which of the steps with these beginnings hold exactly the repeated multiset."""
+        """Which of the steps with these beginnings hold exactly the repeated multiset, or nearly so many rows."""
         bounds = np.append(starts, min(int(starts[-1]) + self.rows_count, self.kinds.size))
+        if self.multiset is None:
+            is_near: npt.NDArray[np.bool_] = np.abs(np.diff(bounds) - self.rows_count) <= _spare(self.rows_count)
+            return is_near
         # Of arrays, not of scalars: the sums wrap around, which numpy only allows without a word in arrays.
         sums = self.running[bounds[1:]] - self.running[bounds[:-1]]
         is_equal: npt.NDArray[np.bool_] = (np.diff(bounds) == self.rows_count) & (sums == self.multiset)
@@ -202,6 +221,8 @@ def _best_beginning(steps: _Steps, anchor: int, gap_before: IntArray) -> Period:
     first = steps.first_of_all(int(equal[0]))
     if first is not None:
         return steps.begin_at(Beginning(anchor=anchor, rows_before=(int(equal[0]) - first) % steps.rows_count))
+    if steps.multiset is None:
+        return plain
     places = equal[:, np.newaxis] + np.arange(steps.rows_count)
     # Only rows that are the same kernel in all equal steps: what order is left to chance has no place. The shortest of
     # a row's waits, since of thousands of rows some wait long once.
@@ -259,6 +280,34 @@ def _repeated(segments: _Segments, kinds: IntArray, running: IntArray) -> tuple[
         if purity >= PURITY_RATIO and (best is None or score > best[:2]):
             best = (*score, int(segments.multiset[examples[place]]), int(lengths[place]))
     return None if best is None else best[2:]
+
+
+def _nearly_repeated(segments: _Segments) -> tuple[IntArray, int] | None:
+    """Kinds that come back at nearly the same distance, and that distance; of several, the one that covers most.
+
+    A kind of a layer comes back at two distances at least, that of layers and that to the next pass.
+    """
+    if segments.kind.size == 0:
+        return None
+    order = np.lexsort((segments.length, segments.kind))
+    kind, length = segments.kind[order], segments.length[order]
+    begins = np.flatnonzero(np.append(True, kind[1:] != kind[:-1]))
+    counts = np.diff(np.append(begins, kind.size))
+    medians = length[begins + counts // 2]
+    near = np.abs(length - np.repeat(medians, counts)) <= np.repeat(_spare(medians), counts)
+    covered, total = np.add.reduceat(np.where(near, length, 0), begins), np.add.reduceat(length, begins)
+    is_regular = (np.add.reduceat(near.astype(np.int64), begins) >= 2) & (medians >= SMALLEST_STEP_COUNT)
+    is_regular &= covered >= NEARLY_PURITY_RATIO * total
+    if not bool(is_regular.any()):
+        return None
+    best = int(medians[np.argmax(np.where(is_regular, covered, -1))])
+    anchors = kind[begins][is_regular & (np.abs(medians - best) <= _spare(np.int64(best)))]
+    return anchors, best
+
+
+def _spare(rows_count: Any) -> Any:
+    """Rows by which a step of so many may differ where none is equal to another."""
+    return SPARE_COUNT + NEARLY_RATIO * rows_count
 
 
 def _worth_a_look(covered: IntArray, multiset: IntArray, is_eligible: npt.NDArray[np.bool_]) -> list[int]:

@@ -2,8 +2,8 @@
 
 Rules, with what fools them:
 
-* A step at the edge of a trace is cut where it has fewer rows than every whole step in between. A trace that ends in
-  the last kernels of a step of which the others vary that much passes.
+* A step at the edge of a trace is cut where it has fewer rows than every whole step in between, but for half a percent
+  of lost records. A trace that ends in the last kernels of a step of which the others vary that much passes.
 * A step is warm-up where its host compiled, autotuned or loaded an executable during it; or, among the first ones,
   where it runs kernels in numbers that none of two or more later steps comes near, or takes far longer than they. That
   a program is executed for the first time in a trace says nothing: a trace may begin anywhere.
@@ -44,6 +44,7 @@ CLASS_GAP_DEVIATIONS = 3.0
 
 _FEWEST_KNOWN_RATIO = 0.5
 _TWO_STEPS_RATIO = 0.95
+_LOST_RATIO = 0.005  # records that a whole step may lack against the others
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -103,7 +104,7 @@ def are_whole(counts: IntArray, is_warmup: BoolArray) -> BoolArray:
         return whole
     inner = counts[1:-1][~is_warmup[1:-1]]
     if inner.size:
-        fewest = int(inner[inner >= _FEWEST_KNOWN_RATIO * np.median(inner)].min())
+        fewest = int((1 - _LOST_RATIO) * inner[inner >= _FEWEST_KNOWN_RATIO * np.median(inner)].min())
     else:
         fewest = int(np.ceil(_TWO_STEPS_RATIO * counts[~is_warmup].max(initial=0)))
     for edge in (0, -1):

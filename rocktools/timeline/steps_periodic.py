@@ -155,13 +155,14 @@ def _windows(run: str, sequence: _Sequence, period: Period, places: npt.NDArray[
 def _summary(periods: list[Period], devices_count: int) -> Finding:
     steps_count, equal_count = sum(period.starts.size for period in periods), sum(p.equal_count for p in periods)
     explained_ratio = min(period.explained_ratio for period in periods)
+    same = "exactly the same" if all(period.is_exact for period in periods) else "nearly the same number of"
     return Finding(
         rule="steps-by-period",
         severity=Severity.NOTE,
         where="device timeline",
         message=f"nothing marks the steps: they were taken from a repetition of {periods[0].rows_count} kernels on "
-        f"the busiest stream of {len(periods)} of {devices_count} devices; {equal_count} of {steps_count} hold exactly "
-        "the same kernels",
+        f"the busiest stream of {len(periods)} of {devices_count} devices; {equal_count} of {steps_count} hold "
+        f"{same} kernels",
         numbers={
             "kernels_count": periods[0].rows_count,
             "equal_steps_count": equal_count,

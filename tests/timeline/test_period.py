@@ -67,6 +67,17 @@ def test_first_step_after_other_kernels_begins_where_the_repetition_does() -> No
     assert found.starts.tolist() == [10, 22, 34, 46, 58]
 
 
+def test_steps_that_all_lost_records_are_found_by_their_distance() -> None:
+    """Every step lacks another kernel of its layers."""
+    layers = "abcdefgh" * 12
+    steps = ["xyz" + layers[:lost] + layers[lost + 1 :] + "uvw" for lost in (5, 30, 50, 63)]
+    found = period("".join(steps))
+    assert found is not None
+    assert not found.is_exact
+    assert found.starts.tolist() == [0, 101, 202, 303]
+    assert (found.equal_count, found.is_last_whole) == (4, True)
+
+
 def test_layers_of_a_single_step_are_no_steps() -> None:
     """Most rows are those of layers, but the kernels that run once are not in a layer."""
     assert period("efghi" + "abcd" * 40 + "jklmnopqrst") is None
