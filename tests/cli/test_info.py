@@ -13,6 +13,7 @@ import pytest
 import referencing
 from command_line import CommandLine, assert_formats_agree, read_rows
 from rocpd_files import BOOT_NS, edit, read_sql
+from tiny_run import HOST, make_proto, tiny_trace, write_tiny_profile, write_tiny_run
 from torn_files import leaves_of, zero_pages
 
 from rocktools.findings import Severity
@@ -139,6 +140,31 @@ def test_text_has_no_table_of_counters_where_there_are_none(databases, run: Comm
     assert "counters" not in out
     assert "no rows" not in out
     assert tables_in(run.document("info", databases.trace))["COUNTERS"] == []
+
+
+def test_a_profile_has_its_kernels_and_programs(run: CommandLine, tmp_path: Path) -> None:
+    trace = tiny_trace(steps_count=1)
+    path = write_tiny_profile(tmp_path / "a.xplane.pb", trace, protos={"jit_a(3)": make_proto("jit_a", 3)})
+    tables = tables_in(run.document("info", path))
+    (process,) = tables["PROCESSES"]
+    assert (process["tool"], process["content"], process["host"]) == ("JAX profiler", "profile", HOST)
+    contents = [(row["subject"].strip(), row["rows_count"]) for row in tables["CONTENTS"]]
+    assert contents[:2] == [("kernel dispatches", 169), ("with an HLO instruction", 169)]
+    assert ("compiled programs", 1) in contents
+    (device,) = tables["DEVICES"]
+    assert (device["device"], device["arch"], device["dispatches_count"]) == (f"{HOST}:gpu0", "gfx950", 169)
+    ran = run("info", path)
+    assert ran.code == 0
+    assert ran.out.count("SIMULATED") == 3
+
+
+def test_kernels_that_were_traced_and_profiled_are_told_to_be_counted_once(run: CommandLine, tmp_path: Path) -> None:
+    trace = tiny_trace(steps_count=1)
+    ran = run("info", write_tiny_run(tmp_path / "run", trace=trace, profile=trace))
+    assert "note [profile-beside-trace]" in ran.err
+    assert ran.code == 0
+    document = run.document("info", tmp_path / "run")
+    assert sum(row["dispatches_count"] for row in tables_in(document)["DEVICES"]) == len(trace.dispatches)
 
 
 def test_unknown_part_ends_with_2(databases, run: CommandLine) -> None:
@@ -288,3 +314,17 @@ def test_people_see_traces_before_counter_passes_and_ranks_in_order(tmp_path: Pa
     ]
     assert [next(word for word in words if word.startswith("471")) for words in processes] == ["4711", "4712", "4713"]
     assert [line.split()[0] for line in lines if "kernel dispatches" in line] == [words[1] for words in processes]
+
+
+def test_real_profile_of_an_mi355x(shared: Path, run: CommandLine) -> None:
+    tables = tables_in(run.document("info", shared / "data" / "xplane" / "mi355_te_fused_attn"))
+    contents = {row["subject"]: row["rows_count"] for row in tables["CONTENTS"]}
+    assert (contents["kernel dispatches"], contents["compiled programs"]) == (150, 9)
+    assert [row["dispatches_count"] for row in tables["DEVICES"]] == [150, *[0] * 7]
+
+
+def test_real_damaged_profile_is_one_error(shared: Path, run: CommandLine) -> None:
+    ran = run("info", shared / "data" / "xplane" / "corrupt")
+    assert (ran.code, ran.out) == (1, "")
+    assert "xspace-damaged" in ran.err
+    assert "utf8-mangled.xplane.pb" in ran.err

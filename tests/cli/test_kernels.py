@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from command_line import CommandLine, assert_formats_agree
 from rocpd_files import read_sql
+from tiny_run import tiny_trace, write_tiny_profile, write_tiny_run, write_tiny_trace
 
 _SQL = """
 SELECT s.display_name, d.agent_id, d.stream_id, d.start, d."end", d.grid_size_x, d.grid_size_y, d.grid_size_z,
@@ -276,6 +277,118 @@ def test_counter_pass_beside_a_trace_adds_nothing(databases, run: CommandLine) -
     assert run.rows("kernels", databases.trace, databases.counters) == alone
 
 
+# By HLO instruction
+
+
+def test_time_by_instruction_is_that_of_the_dispatches_it_launched(run: CommandLine, tmp_path: Path) -> None:
+    trace = tiny_trace(seed=2)
+    path = write_tiny_run(tmp_path / "run", trace=trace)
+    expected: dict[tuple[str, str], tuple[int, int]] = defaultdict(lambda: (0, 0))
+    lengths = trace.dispatches["end_ns"] - trace.dispatches["start_ns"]
+    for kernel, instruction, length in zip(
+        trace.dispatches["kernel_name"], trace.truth["instruction"], lengths, strict=True
+    ):
+        count, total = expected[kernel, instruction]
+        expected[kernel, instruction] = (count + 1, total + length)
+    rows = run.rows("kernels", path, "--hlo")
+    found = {(row["kernel_name"], row["instruction"]): (row["dispatches_count"], row["total_ns"]) for row in rows}
+    assert found == expected
+    assert sum(row["share_ratio"] for row in rows) == pytest.approx(1)
+    targets = {row["instruction"]: row["custom_call_target"] for row in rows}
+    assert {name: target for name, target in targets.items() if target} == {
+        "custom-call.1": "__cublas$lt$matmul",
+        "custom-call.2": "__cublas$lt$matmul",
+    }
+    assert {row["program_id"] for row in rows} == {"7"}
+
+
+def test_one_kernel_of_several_instructions_has_a_row_for_each(run: CommandLine, tmp_path: Path) -> None:
+    path = write_tiny_run(tmp_path / "run", trace=tiny_trace())
+    rows = run.rows("kernels", path, "--hlo", "--match", "^loop_add_fusion_1$")
+    assert {row["instruction"]: row["dispatches_count"] for row in rows} == {
+        "loop_add_fusion.1": 3 * 3,  # steps, trips
+        "loop_add_fusion.2": 3 * 3 * 5,
+    }
+    (whole,) = run.rows("kernels", path, "--match", "^loop_add_fusion_1$")
+    assert whole["total_ns"] == sum(row["total_ns"] for row in rows)
+
+
+@pytest.mark.parametrize(
+    "order", ["--hlo PATH", "PATH --hlo", "PATH --by instruction", "PATH --hlo DUMP", "--hlo DUMP PATH"]
+)
+def test_every_way_to_ask_for_instructions_is_the_same(run: CommandLine, tmp_path: Path, order: str) -> None:
+    path = write_tiny_run(tmp_path / "run", trace=tiny_trace(steps_count=1))
+    given = {"PATH": path, "DUMP": path / "hlo"}
+    rows = run.rows("kernels", *(given.get(word, word) for word in order.split()))
+    assert rows == run.rows("kernels", path, "--hlo")
+    assert {row["method"] for row in rows} <= {"thunk", "schedule"}
+
+
+def test_formats_of_kernels_by_instruction_agree(run: CommandLine, tmp_path: Path) -> None:
+    path = write_tiny_run(tmp_path / "run", profile=tiny_trace(steps_count=1))
+    assert_formats_agree(run, tmp_path, "kernels", path, "--by", "instruction")
+
+
+def test_evidence_is_that_of_the_links(run: CommandLine, tmp_path: Path) -> None:
+    """What a profiler wrote on a kernel is measured; what follows from an order is inferred."""
+    traced = write_tiny_run(tmp_path / "traced", trace=tiny_trace(steps_count=1))
+    profiled = write_tiny_run(tmp_path / "profiled", profile=tiny_trace(steps_count=1))
+    for path, evidence in ((traced, "inferred"), (profiled, "measured")):
+        document = run.document("kernels", path, "--hlo")
+        assert {column["evidence"] for column in document["columns"]} == {evidence}
+    assert {column["evidence"] for column in run.document("kernels", traced)["columns"]} == {"measured"}
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_the_instruction_is_shown_in_any_width(
+    run: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    path = write_tiny_run(tmp_path / "run", trace=tiny_trace(steps_count=1))
+    lines = run("kernels", path, "--hlo").out.splitlines()
+    assert lines[3].split()[:2] == ["kernel_name", "instruction"]
+    assert max(len(line) for line in lines[3:] if not line.startswith("hidden")) <= width
+    assert "program_id" not in lines[3]  # there is one program
+
+
+def test_kernels_of_a_profile_are_those_of_the_run(run: CommandLine, tmp_path: Path) -> None:
+    trace = tiny_trace(steps_count=1)
+    profile = write_tiny_profile(tmp_path / "a.xplane.pb", trace)
+    traced = write_tiny_trace(tmp_path / "1_results.db", trace)
+    columns = ("kernel_name", "dispatches_count", "total_ns", "grid_workitems")
+    found = [[tuple(row[name] for name in columns) for row in run.rows("kernels", path)] for path in (profile, traced)]
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    "arguments, code, words",
+    [
+        (["PATH", "--hlo", "--by", "device"], 2, ["two-splits"]),
+        (["--hlo"], 2, ["no-files", "PATH... [--hlo [FILE]]"]),
+        ([], 2, ["no-files"]),
+        (["BARE", "--hlo"], 1, ["no-programs", "--hlo FILE"]),
+        (["BARE", "--by", "instruction"], 1, ["no-programs"]),
+        (["--hlo", "DUMP"], 1, ["no-databases", "a compiled program"]),
+        (["--hlo", "BARE", "PATH"], 1, ["not-hlo", "PATH --hlo [FILE]"]),
+        (["PATH", "--hlo", "--columns", "instructio"], 2, ["no column 'instructio'", "instruction"]),
+        (["PATH", "--columns", "instruction"], 2, ["no column 'instruction'"]),
+    ],
+)
+def test_what_cannot_be_split_by_instruction_is_one_error(
+    run: CommandLine, tmp_path: Path, arguments: list[str], code: int, words: list[str]
+) -> None:
+    trace = tiny_trace(steps_count=1)
+    path = write_tiny_run(tmp_path / "run", trace=trace)
+    given = {"PATH": path, "DUMP": path / "hlo", "BARE": write_tiny_trace(tmp_path / "1_results.db", trace)}
+    ran = run("kernels", *(given.get(argument, argument) for argument in arguments))
+    assert (ran.code, ran.out) == (code, "")
+    for word in words:
+        assert word in ran.err
+
+
+# Real files
+
+
 def test_real_file_of_rocprofv3(shared: Path, run: CommandLine) -> None:
     path = shared / "data" / "rocpd" / "rocprofv3-mi300x.db"
     [row] = run.rows("kernels", path)
@@ -302,3 +415,25 @@ def test_minimal_real_file(shared: Path, run: CommandLine) -> None:
         ("vector_add_kernel", 2_000_000),
         ("matrix_multiply_kernel", 1_000_000),
     }
+
+
+def test_real_profile_by_instruction(shared: Path, run: CommandLine) -> None:
+    """The index: 150 dispatches; the kernel loop_reduce_fusion_3 runs as two instructions."""
+    path = shared / "data" / "xplane" / "mi355_te_fused_attn"
+    rows = run.rows("kernels", path, "--hlo")
+    assert sum(row["dispatches_count"] for row in rows) == 150
+    assert {row["confidence"] for row in rows} == {"certain"}
+    shared_kernel = {row["instruction"] for row in rows if row["kernel_name"] == "loop_reduce_fusion_3"}
+    assert shared_kernel == {"loop_reduce_fusion.2", "loop_reduce_fusion.3"}
+    whole = {row["kernel_name"]: row["total_ns"] for row in run.rows("kernels", path)}
+    sums: dict[str, int] = defaultdict(int)
+    for row in rows:
+        sums[row["kernel_name"]] += row["total_ns"]
+    assert sums == whole
+
+
+def test_real_profile_of_the_cpu_has_no_kernels_and_says_where_to_look(shared: Path, run: CommandLine) -> None:
+    ran = run("kernels", shared / "data" / "xplane" / "cpu_moe")
+    assert (ran.code, ran.out) == (1, "")
+    assert "no-traced-dispatches" in ran.err
+    assert "rocktools link" in ran.err
