@@ -27,6 +27,8 @@ from rocktools.frames import QUANTITIES, require_frame
 from rocktools.units import count_noun
 
 _SHOWN = 3
+_CLOCK = "implied_clock_ratio"
+_ELAPSED = "GRBM_GUI_ACTIVE"
 
 
 class Level(str, Enum):
@@ -54,6 +56,7 @@ class Doubt(str, Enum):
 
     DIFFERENT_PASSES = "different_passes"  # counters that belong together are of different passes
     DIFFERENT_DISPATCHES = "different_dispatches"  # no dispatch has all counters
+    IMPOSSIBLE_CLOCK = "impossible_clock"  # the elapsed cycles cannot be those of the kernel
 
     def __str__(self) -> str:
         return self.value
@@ -154,6 +157,21 @@ class _Group:
         return self.counts(mask) > 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Computed:
+    """Values of one formula; arrays with one entry for each row of the result.
+
+    Attributes:
+        counts: executions behind each.
+        is_bound: whether every name had a value.
+    """
+
+    values: np.ndarray
+    doubts: np.ndarray
+    counts: np.ndarray
+    is_bound: np.ndarray
+
+
 class _Evaluation:
     """The formulas of one architecture over its executions."""
 
@@ -168,6 +186,8 @@ class _Evaluation:
         if level is Level.KERNEL:
             self._rows = self._rows.assign(ordinal=pd.array([pd.NA] * len(self._rows), dtype="Int64"))
         self._doubtful: dict[str, list[str]] = {}
+        self._has_impossible_clock = np.zeros(self._group.count, dtype=np.bool_)
+        self._has_impossible_clock = self._find_impossible_clocks()
 
     def columns(self, quantity: str) -> Mapping[str, np.ndarray]:
         """The columns of QUANTITIES of one quantity."""
@@ -176,24 +196,12 @@ class _Evaluation:
             absence = np.full(self._group.count, Absence.NOT_ON_ARCH.value, dtype=object)
             return self._complete(quantity, {"absence": absence, "formula_id": quantity})
         found = self._resolver.resolve(formula)
-        has_sound, has_usable = self._group.any(found.is_sound), self._group.any(found.is_usable)
-        is_used = np.where(has_sound[self._group.codes], found.is_sound, found.is_usable)
-        counts = self._group.counts(is_used)
-        split = self._split_means(found)
-        is_split = ~has_usable & np.logical_and.reduce([~np.isnan(means) for means in split.values()])
-        bindings = {
-            name: np.where(is_split, split[name], self._group.means(found.values[name], is_used)) for name in split
-        }
-        names = self._resolver.reduced_names(formula)
-        bindings |= {name: bindings[reduced] for name, reduced in names.items()}
-        values = np.broadcast_to(evaluate_expression(formula.expression, bindings), (self._group.count,))
-        doubts = np.full(self._group.count, "", dtype=object)
-        doubts[~has_sound & has_usable] = Doubt.DIFFERENT_PASSES.value
-        doubts[is_split] = Doubt.DIFFERENT_DISPATCHES.value
+        computed = self._compute(formula, found)
+        values, doubts = computed.values, computed.doubts
         is_there = ~np.isnan(values)
         for doubt in set(doubts[is_there]) - {""}:
             self._doubtful.setdefault(doubt, []).append(quantity)
-        absence, lacking = self._absences(found, is_there, has_usable | is_split)
+        absence, lacking = self._absences(found, is_there, computed.is_bound)
         own = np.broadcast_to(evaluate_expression(formula.expression, found.values), (len(self._table),))
         least, most = self._group.extremes(np.where(found.is_usable, own, np.nan))
         return self._complete(
@@ -205,12 +213,44 @@ class _Evaluation:
                 "absence": absence,
                 "lacking": lacking,
                 "doubts": _or_none(doubts, is_there & (doubts != "")),
-                "dispatches_count": np.where(is_there, np.where(is_split, self._split_counts(found), counts), 0),
+                "dispatches_count": np.where(is_there, computed.counts, 0),
                 "min_value": least,
                 "max_value": most,
                 "pass_spread_ratio": self._pass_spread(found),
             },
         )
+
+    def _compute(self, formula: Formula, found: Resolved) -> _Computed:
+        """The formula over the means of its counters: of sound executions, else usable ones, else over all of them."""
+        has_sound, has_usable = self._group.any(found.is_sound), self._group.any(found.is_usable)
+        is_used = np.where(has_sound[self._group.codes], found.is_sound, found.is_usable)
+        split = self._split_means(found)
+        is_split = ~has_usable & np.logical_and.reduce([~np.isnan(means) for means in split.values()])
+        bindings = {
+            name: np.where(is_split, split[name], self._group.means(found.values[name], is_used)) for name in split
+        }
+        names = self._resolver.reduced_names(formula)
+        bindings |= {name: bindings[reduced] for name, reduced in names.items()}
+        doubts = np.full(self._group.count, "", dtype=object)
+        if not formula.is_diagnostic and any(name.name == _ELAPSED for name in split):
+            doubts[self._has_impossible_clock] = Doubt.IMPOSSIBLE_CLOCK.value
+        doubts[~has_sound & has_usable] = Doubt.DIFFERENT_PASSES.value
+        doubts[is_split] = Doubt.DIFFERENT_DISPATCHES.value
+        return _Computed(
+            values=np.broadcast_to(evaluate_expression(formula.expression, bindings), (self._group.count,)),
+            doubts=doubts,
+            counts=np.where(is_split, self._split_counts(found), self._group.counts(is_used)),
+            is_bound=has_usable | is_split,
+        )
+
+    def _find_impossible_clocks(self) -> np.ndarray:
+        """Rows whose elapsed cycles imply a clock that the device cannot have, and so are not those of the kernel."""
+        formula = self.formulas.by_quantity.get(_CLOCK)
+        if formula is None or formula.most is None:
+            return self._has_impossible_clock
+        ratios = self._compute(formula, self._resolver.resolve(formula)).values
+        is_impossible: np.ndarray = np.nan_to_num(ratios) > formula.most
+        return is_impossible
 
     def _split_means(self, found: Resolved) -> Mapping[Name, np.ndarray]:
         """Mean of each name over the executions that have it, or, of what belongs together, that have all of it."""
@@ -333,6 +373,10 @@ def _mixed(doubt: Doubt, quantities: Sequence[str], where: str) -> Finding:
         Doubt.DIFFERENT_DISPATCHES: (
             "computed from counters of different dispatches, since none has all of them",
             "sound only if all launches of the kernel do the same work",
+        ),
+        Doubt.IMPOSSIBLE_CLOCK: (
+            "computed from elapsed cycles that imply a clock above the highest",
+            "the kernel is too short for them: packets of the profiler are counted too",
         ),
     }[doubt]
     count = f"{len(quantities)} {'quantity is' if len(quantities) == 1 else 'quantities are'}"
