@@ -127,18 +127,25 @@ def _host_lines(file: XSpaceFile) -> Iterator[Line]:
 
 def _check_messages(file: XSpaceFile) -> list[Finding]:
     """What the profiler itself wrote about the profile."""
-    findings = []
-    for rule, severity, texts in (
-        ("profiler-error", Severity.WARNING, file.errors),
-        ("profiler-warning", Severity.NOTE, file.warnings),
-    ):
-        for text in texts[:_SHOWN]:
-            findings.append(_finding(file, rule, severity, f"the profiler says: {text.strip()}"))
-        if len(texts) > _SHOWN:
-            more = len(texts) - _SHOWN
-            findings.append(
-                _finding(file, rule, severity, f"the profiler says {more:,} things more", messages_count=more)
+    findings = [
+        _finding(file, "profiler-error", Severity.WARNING, f"the profiler says: {text.strip()}")
+        for text in file.errors[:_SHOWN]
+    ]
+    findings += [
+        _finding(file, "profiler-warning", Severity.NOTE, f"the profiler says: {text.strip()}")
+        for text in file.warnings[:_SHOWN]
+    ]
+    left_count = max(len(file.errors) - _SHOWN, 0) + max(len(file.warnings) - _SHOWN, 0)
+    if left_count:
+        findings.append(
+            _finding(
+                file,
+                "profiler-messages",
+                Severity.NOTE,
+                f"the profiler says {left_count:,} things more",
+                messages_count=left_count,
             )
+        )
     return findings
 
 
@@ -233,17 +240,13 @@ def _check_graphs(file: XSpaceFile, launched: _Launched) -> list[Finding]:
         return []
     ps = int(launched.duration_ps[launched.is_in_graph].sum())
     ratio = ps / max(int(launched.duration_ps[launched.is_kernel].sum()), 1)
-    message = f"{count:,} kernels ({100 * ratio:.1f} % of kernel time) name a command buffer in place of an instruction"
-    if shared_count:
-        message += (
-            f"; {shared_count:,} kernels share {int((times > 1).sum()):,} launches, and show the geometry of the first"
-        )
     return [
         _finding(
             file,
             "command-buffers",
             Severity.WARNING,
-            message,
+            f"{count:,} kernels ({100 * ratio:.1f} % of kernel time) name a command buffer in place of an instruction, "
+            f"and {shared_count:,} share a launch with others and show the geometry of its first kernel",
             "profile with XLA_FLAGS=--xla_gpu_enable_command_buffer= (empty) to see single instructions",
             kernels_in_graphs_count=count,
             graph_time_ratio=ratio,

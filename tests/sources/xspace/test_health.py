@@ -71,7 +71,7 @@ def test_many_messages_are_counted(tmp_path: Path) -> None:
     path = write_xspace(tmp_path / "a.pb", SpaceRecord(planes=[gpu([kernel(1)]), PROTOS], errors=["e"] * 50))
     with open_xspace(path) as file:
         messages = [finding.message for finding in check_profile(file)]
-    assert messages[-1] == "the profiler says 47 things more"
+    assert "the profiler says 47 things more" in messages
     assert len(messages) == 4
 
 
