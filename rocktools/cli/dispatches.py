@@ -79,7 +79,8 @@ def command(
     The table shows the start as an offset from the first dispatch of its process; the other formats have every column,
     start and end exactly. Dispatches of counter passes (--counted) are shown without times: those runs are serialised.
 
-    PATHS are rocpd databases (*_results.db), folders, patterns, .rpdb folders or run directories.
+    PATHS are rocpd databases (*_results.db), JAX profiles (*.xplane.pb), folders, patterns, .rpdb folders or run
+    directories.
     """
     from rocktools.errors import UsageError
     from rocktools.evidence import Evidence

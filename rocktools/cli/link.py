@@ -112,7 +112,7 @@ def _coverage_table(covered: LinkCoverage, output: TableOutput, *, is_simulated:
 
 
 def _unlinked_table(covered: LinkCoverage, output: TableOutput, *, is_simulated: bool) -> Table:
-    """For people the reasons stand below: they are sentences, and few."""
+    """For people the reasons stand below, by number: they are sentences, and few."""
     from rocktools.units import count_noun, format_duration
     from rocktools.workspace.link_coverage import LINK_UNLINKED
 
@@ -120,11 +120,14 @@ def _unlinked_table(covered: LinkCoverage, output: TableOutput, *, is_simulated:
     title = f"without an instruction: {covered.rows_count - covered.linked_count:,} of {_rows(covered)}"
     noun = "row" if covered.host_events_count else "dispatch"
     notes = []
+    frame = _for_people(unlinked, output)
     if output.table_format is TableFormat.TABLE:
-        for reason, rows in unlinked.groupby("reason", observed=True, sort=False):
-            total = format_duration(int(rows["total_ns"].sum()))
-            notes.append(f"{reason}: {count_noun(int(rows['dispatches_count'].sum()), noun)}, {total}")
-    frame = _for_people(unlinked, output, hidden=("reason",))
+        numbers = {reason: f"[{number}]" for number, reason in enumerate(dict.fromkeys(unlinked["reason"]), start=1)}
+        frame = frame.assign(reason=[numbers[reason] for reason in unlinked["reason"]])
+        for reason, number in numbers.items():
+            rows = unlinked[unlinked["reason"] == reason]
+            count, total = count_noun(int(rows["dispatches_count"].sum()), noun), int(rows["total_ns"].sum())
+            notes.append(f"{number} {reason}: {count}, {format_duration(total)}")
     return _table(frame, LINK_UNLINKED, title, is_simulated=is_simulated, notes=notes)
 
 
@@ -135,14 +138,14 @@ def _rows(covered: LinkCoverage) -> str:
     return " and ".join(count_noun(count, noun) for count, noun in counts if count) or "0 dispatches"
 
 
-def _for_people(frame: pd.DataFrame, output: TableOutput, *, hidden: tuple[str, ...] = ()) -> pd.DataFrame:
+def _for_people(frame: pd.DataFrame, output: TableOutput) -> pd.DataFrame:
     """In a table without the columns that say nothing, or the same in every row."""
     if output.table_format is not TableFormat.TABLE:
         return frame
     says_nothing = [name for name in _WHOSE if name in frame and frame[name].nunique() < 2]
     if len(frame):
         says_nothing += [name for name in frame.columns if frame[name].isna().all()]
-    return frame.drop(columns=[*says_nothing, *(name for name in hidden if name not in says_nothing)])
+    return frame.drop(columns=says_nothing)
 
 
 def _table(frame: pd.DataFrame, spec: FrameSpec, title: str, *, is_simulated: bool, notes: Sequence[str] = ()) -> Table:

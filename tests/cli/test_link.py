@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -122,10 +123,11 @@ def test_a_program_that_does_not_fit_ends_with_1_and_lists_what_stays_unlinked(
     ]
     counts = trace.dispatches["kernel_name"].astype(str).value_counts().to_dict()
     assert {row["kernel_name"]: row["dispatches_count"] for row in unlinked} == counts
-    # The reasons are sentences: below the table, each with what it is true of.
-    for reason in {row["reason"] for row in unlinked}:
-        own = sum(row["dispatches_count"] for row in unlinked if row["reason"] == reason)
-        assert f"note: {reason}: {own} dispatches, " in ran.out
+    # The reasons are sentences: below the table, by number, each with what it is true of.
+    for number, reason in enumerate(dict.fromkeys(row["reason"] for row in unlinked), start=1):
+        own = [row for row in unlinked if row["reason"] == reason]
+        assert f"note: [{number}] {reason}: {sum(row['dispatches_count'] for row in own)} dispatches, " in ran.out
+        assert len(re.findall(rf"  \[{number}\]  ", ran.out)) == len(own)
 
 
 def test_a_run_without_any_program_is_told_what_to_do(run: CommandLine, databases) -> None:
