@@ -11,6 +11,7 @@ from rocktools.errors import InputError, UsageError
 from rocktools.findings import Finding, Severity
 from rocktools.frames import AGENTS, PROCESSES, Column, FrameSpec, require_frame
 from rocktools.sources.rocpd import contents, health
+from rocktools.sources.xspace.health import check_profile
 from rocktools.timeline.profile_dispatches import EVENT_COLUMNS
 from rocktools.workspace.loading import LoadedProcess, unreadable
 from rocktools.workspace.profiles import LoadedProfile
@@ -241,6 +242,7 @@ def _take_profile(profile: LoadedProfile, taken: _Taken) -> None:
     if not profile.is_beside_trace:
         counts = kernels["agent_id"].value_counts()
         taken.dispatches.update({(run, label, int(agent)): int(count) for agent, count in counts.items()})
+    taken.findings += check_profile(profile.file)
 
 
 def _broken(process: LoadedProcess, error: InputError) -> Finding:
