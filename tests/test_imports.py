@@ -55,7 +55,7 @@ TABLE: dict[str, set[str]] = {
     "summary": _BELOW_WORKSPACE | {"workspace", "replay.prove"},
     "batch": FLOOR | {"workspace", "capture", "replay", "summary.document"},
     "compare": FLOOR | {"summary.document"},
-    "render": FLOOR | {"summary.document"},
+    "render": FLOOR | {"summary.document", "devices.device", "roofline.points", "roofline.verdict"},
     "demo": FLOOR | {"hlo", "rundir", "devices", "analytic"},
     "cli": _BELOW_WORKSPACE | {"workspace", "capture", "replay", "batch", "summary", "compare", "render", "demo"},
 }

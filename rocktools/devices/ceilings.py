@@ -90,7 +90,7 @@ def apply_ceilings(device: Device, ceilings: Ceilings) -> tuple[Device, tuple[Fi
                 "ceilings-of-another-device",
                 f"the ceilings are of {name} {said}, and the device is {device.label}",
                 where=ceilings.source,
-                hint=f"ceilings of {device.label}, or --device and --partition",
+                hint=f"ceilings of {device.label}, or --part and --partition",
             )
     figures: tuple[Peak | Bandwidth, ...] = (*ceilings.peaks, *ceilings.bandwidths)
     doubts = [_compare(figure, device, ceilings.source) for figure in figures]

@@ -145,7 +145,7 @@ def _by_name(facts: AgentFacts, part: Part, parts: Sequence[Part]) -> Finding:
         message=f"the recorded units, clock and memory fit {fitting}; the product name {facts.product!r} decides for "
         f"{part.name}",
         numbers={"candidates_count": len(parts)},
-        advice="--device PART, if it is another one",
+        advice="--part PART, if it is another one",
     )
 
 
@@ -157,7 +157,7 @@ def _contradiction(facts: AgentFacts, part: Part, named: Part) -> Finding:
         message=f"the product name is {facts.product!r}, but clock and memory are those of {part.name} "
         f"({part.clock_hz / 1e6:.0f} MHz; {named.name} has {named.clock_hz / 1e6:.0f} MHz); the facts are followed",
         numbers={"clock_hz": part.clock_hz, "named_clock_hz": named.clock_hz},
-        advice="--device PART, if the name is right",
+        advice="--part PART, if the name is right",
     )
 
 
@@ -168,5 +168,5 @@ def _ambiguous(facts: AgentFacts, names: Sequence[str]) -> Finding:
         where=facts.where,
         message=f"what is recorded of the GPU fits {' and '.join(names)}, whose peaks differ",
         numbers={"candidates_count": len(names)},
-        advice=f"--device {'|'.join(names)}",
+        advice=f"--part {'|'.join(names)}",
     )

@@ -93,6 +93,7 @@ class Roofline:
         device: whose ceilings they are.
         origin: where the numbers come from.
         dtypes: (unit, format) of the ceilings that points were held against, most FLOPs first.
+        sparsity: of those ceilings.
         findings: what is doubtful.
     """
 
@@ -100,6 +101,7 @@ class Roofline:
     device: Device
     origin: WorkOrigin
     dtypes: tuple[tuple[str, str], ...]
+    sparsity: str
     findings: tuple[Finding, ...]
 
 
@@ -149,6 +151,7 @@ def build_roofline(
         device=device,
         origin=origin,
         dtypes=tuple(key for key, _ in used),
+        sparsity=chosen.sparsity,
         findings=tuple(check_points(points, device, origin)),
     )
 

@@ -32,6 +32,12 @@ _LABELS = {
     Level.HBM: "operands and results once, what caches save not counted",
     Level.NETWORK: "sent by collectives at least, by their payload and group",
 }
+_ACTIVITIES = {
+    (Level.HBM, False): (Activity.COMPUTE.value,),
+    (Level.HBM, True): (Activity.COMPUTE.value,),
+    (Level.NETWORK, False): (Activity.COMMUNICATION.value,),
+    (Level.NETWORK, True): (Activity.COMPUTE.value, Activity.COMMUNICATION.value),
+}
 
 
 class By(str, Enum):
@@ -51,7 +57,8 @@ def estimate_work(runs: AttributedRuns, rows: pd.DataFrame, *, level: Level, by:
     Args:
         runs: whose instructions, links and programs are asked.
         rows: of ATTRIBUTED, those that count.
-        level: `hbm`: kernels that calculate; `network`: those and collectives, whose bytes these are.
+        level: `hbm`: kernels that calculate; `network`: collectives, whose bytes these are, and in a component also
+            the kernels that calculate beside them.
 
     Raises:
         UsageError: the compiled program says nothing about traffic at this level.
@@ -63,7 +70,7 @@ def estimate_work(runs: AttributedRuns, rows: pd.DataFrame, *, level: Level, by:
             f"the compiled program says nothing about traffic at the level {level}",
             hint="collect counters of that level (rocktools pmc) and name them as well; or --level hbm",
         )
-    activities = {Activity.COMPUTE.value} | ({Activity.COMMUNICATION.value} if level is Level.NETWORK else set())
+    activities = _ACTIVITIES[level, by is By.COMPONENT]
     is_wanted = (rows["kind"] == "dispatch").to_numpy() & rows["activity"].isin(activities).to_numpy()
     mine = rows[is_wanted].reset_index(drop=True)
     if not mine["instruction"].notna().any():

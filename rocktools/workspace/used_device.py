@@ -90,14 +90,16 @@ def _count(value: Any) -> int | None:
 
 
 def _found(facts: Sequence[AgentFacts], options: DeviceOptions) -> tuple[Device, tuple[Finding, ...]]:
-    hint = "--device PART (rocktools devices lists them), and --partition"
+    hint = "--part PART (rocktools devices list), and --partition"
     if not facts:
         raise InputError("device-unknown", "the files do not say which GPU it was", hint=hint)
     matches = [find_device(each) for each in facts]
     labels = {match.device.label if match and match.device else None for match in matches}
     if len(labels) > 1:
         shown = ", ".join(sorted(filter(None, labels)))
-        raise InputError("devices-differ", f"the GPUs are of several kinds: {shown}", hint="--device, or fewer files")
+        raise InputError(
+            "devices-differ", f"the GPUs are of several kinds: {shown}", hint="--part, or --device LABEL for one kind"
+        )
     match = matches[0]
     if match is None:
         first = facts[0]
@@ -108,7 +110,7 @@ def _found(facts: Sequence[AgentFacts], options: DeviceOptions) -> tuple[Device,
             "device-ambiguous",
             f"what is recorded of the GPU fits {' and '.join(match.candidates)}, whose peaks differ",
             where=facts[0].where,
-            hint=f"--device {'|'.join(match.candidates)}",
+            hint=f"--part {'|'.join(match.candidates)}",
         )
     found = match.device
     if options.partition is not None and options.partition.upper() != found.partition:
