@@ -17,11 +17,26 @@ import numpy.typing as npt
 import pandas as pd
 
 from rocktools.findings import Finding, Severity
+from rocktools.frames import Column, FrameSpec, require_frame
 from rocktools.yaml_file import Place, YamlFile, parse_yaml, read_yaml_file
 
 SCHEMA = "rocktools.workload/1"
 ROW_COLUMNS = ("run", "device", "activity", "phase", "component", "scope", "name", "collective")
 """The columns of ATTRIBUTED that `count_occurrences` reads; `step_index` too, where rows are of several steps."""
+
+COUNTED_ROWS = FrameSpec(
+    name="COUNTED_ROWS",
+    meaning="One row per device, step and expectation of a workload: how many kernels and copies it counts there.",
+    key=("run", "device", "step_index", "expectation_index"),
+    sort=("run", "step_index", "device", "expectation_index"),
+    columns=(
+        Column("run", "category", "label of the run"),
+        Column("device", "category", "label of the device, as in AGENTS"),
+        Column("step_index", "Int64", "step, as in STEPS", "the whole trace is one"),
+        Column("expectation_index", "int64", "place of the expectation in the workload, from 0"),
+        Column("rows_count", "int64", "kernels and copies that it counts"),
+    ),
+)
 
 _REFERENCE = "workload"
 _FACTORS = ("layers", "microsteps")
@@ -176,30 +191,68 @@ def count_occurrences(
         steps_count: steps that the rows of each device are of; None: as many as they say. What the workload says
             counts more.
     """
-    labels = rows["device"].astype(str).to_numpy()
-    devices = sorted(set(labels))
-    steps = workload.steps or steps_count or _most_steps(rows)
-    return tuple(
-        _count_one(rows, labels, devices, workload, expectation, steps) for expectation in workload.expectations
+    return sum_counts(count_rows(rows, workload), workload, steps_count=steps_count)
+
+
+def count_rows(rows: pd.DataFrame, workload: Workload) -> pd.DataFrame:
+    """COUNTED_ROWS: what there is of each expectation on each device in each step, where that has any row at all.
+
+    Args:
+        rows: ATTRIBUTED, at least `ROW_COLUMNS`; rows without a step make one of their own.
+        workload: what to count.
+    """
+    keys = ["run", "device", "step_index"] if "step_index" in rows.columns else ["run", "device"]
+    if rows.empty or not workload.expectations:
+        return COUNTED_ROWS.empty()
+    place = rows.groupby(keys, observed=True, dropna=False).ngroup().to_numpy()
+    places_count = int(place.max()) + 1
+    example = np.empty(places_count, dtype=np.int64)
+    example[place] = np.arange(place.size)
+    shown = rows.iloc[example]
+    steps = pd.array(shown["step_index"], dtype="Int64") if "step_index" in keys else pd.array([pd.NA] * places_count)
+    parts = []
+    for index, expectation in enumerate(workload.expectations):
+        counts = np.bincount(place[_is_counted(rows, expectation)], minlength=places_count)
+        columns = {"step_index": pd.Series(steps, dtype="Int64"), "expectation_index": np.int64(index)}
+        labels = {name: shown[name].astype(str).to_numpy() for name in ("run", "device")}
+        parts.append(pd.DataFrame({**labels, **columns, "rows_count": counts.astype(np.int64)}))
+    frame = pd.concat(parts, ignore_index=True)
+    for name in ("run", "device"):
+        frame[name] = pd.Categorical(frame[name], categories=pd.Index(sorted(set(frame[name])), dtype="object"))
+    return require_frame(
+        frame[list(COUNTED_ROWS.names)].sort_values(list(COUNTED_ROWS.sort), ignore_index=True), COUNTED_ROWS
     )
 
 
-def _most_steps(rows: pd.DataFrame) -> int:
+def sum_counts(counts: pd.DataFrame, workload: Workload, *, steps_count: int | None = None) -> tuple[Occurrence, ...]:
+    """What was found of each expectation, from COUNTED_ROWS; of several ranks, those of all of them.
+
+    Args:
+        counts: COUNTED_ROWS of the steps that are looked at.
+        workload: what was counted.
+        steps_count: as in `count_occurrences`.
+    """
+    labels = counts["device"].astype(str).to_numpy()
+    devices = sorted(set(labels))
+    steps = workload.steps or steps_count or _most_steps(counts)
+    expectation_index, rows_count = counts["expectation_index"].to_numpy(), counts["rows_count"].to_numpy()
+    occurrences = []
+    for index, expectation in enumerate(workload.expectations):
+        found = dict.fromkeys(devices, 0)
+        mine = expectation_index == index
+        for device, count in zip(labels[mine], rows_count[mine].tolist(), strict=True):
+            found[device] += count
+        occurrences.append(_judge(workload, expectation, found, steps))
+    return tuple(occurrences)
+
+
+def _most_steps(counts: pd.DataFrame) -> int:
     """Steps of the device with most; 1 where rows are in none. Steps of several runs are counted apart."""
-    if "step_index" not in rows.columns:
-        return 1
-    known = rows.loc[rows["step_index"].notna(), ["device", "run", "step_index"]].drop_duplicates()
+    known = counts.loc[counts["step_index"].notna(), ["device", "run", "step_index"]].drop_duplicates()
     return int(known.groupby("device", observed=True).size().max()) if len(known) else 1
 
 
-def _count_one(
-    rows: pd.DataFrame,
-    labels: npt.NDArray[Any],
-    devices: Sequence[str],
-    workload: Workload,
-    expectation: Expectation,
-    steps: int,
-) -> Occurrence:
+def _is_counted(rows: pd.DataFrame, expectation: Expectation) -> npt.NDArray[np.bool_]:
     is_counted = np.ones(len(rows), dtype=np.bool_)
     for name in _BY_TEXT:
         wanted = getattr(expectation, name)
@@ -210,10 +263,12 @@ def _count_one(
     if expectation.kernel is not None:
         pattern = expectation.kernel
         is_counted &= _where(rows["name"], lambda text: pattern.search(text) is not None)
-    names, counts = np.unique(labels[is_counted], return_counts=True)
-    found = dict.fromkeys(devices, 0) | dict(zip(names.tolist(), counts.tolist(), strict=True))
+    return is_counted
+
+
+def _judge(workload: Workload, expectation: Expectation, found: Mapping[str, int], steps: int) -> Occurrence:
     expected = workload.expected_per_step(expectation) * steps
-    is_met = len(devices) == workload.devices and all(count == expected for count in found.values())
+    is_met = len(found) == workload.devices and all(count == expected for count in found.values())
     return Occurrence(
         expectation=expectation,
         expected_per_device_count=expected,

@@ -41,6 +41,11 @@ class Place:
     device: str
     step_index: int | None
 
+    @property
+    def sort_key(self) -> tuple[str, int, str]:
+        """The order of places: by run, step and device."""
+        return self.run, -1 if self.step_index is None else self.step_index, self.device
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BookedRows:
@@ -77,6 +82,8 @@ class BucketSums:
     mixed_ns: IntArray
     inferred_ns: IntArray
     rows_count: IntArray
+    mixed_count: IntArray
+    inferred_count: IntArray
 
 
 def book_rows(rows: pd.DataFrame, *, is_by_step: bool = True) -> BookedRows:
@@ -94,7 +101,7 @@ def book_rows(rows: pd.DataFrame, *, is_by_step: bool = True) -> BookedRows:
         Place(run=str(run), device=str(device), step_index=None if step is None else int(step))
         for run, device, step in zip(examples["run"], examples["device"], steps, strict=True)
     ]
-    order = sorted(range(len(found)), key=lambda i: (found[i].run, found[i].step_index or 0, found[i].device))
+    order = sorted(range(len(found)), key=lambda i: found[i].sort_key)
     rank = np.empty(len(found), dtype=np.int64)
     rank[order] = np.arange(len(found))
     groups = group_rows([codes_of(rows[name])[timed.kept] for name in (*BUCKET, "gradient")])
@@ -120,16 +127,25 @@ def sum_buckets(booked: BookedRows) -> BucketSums:
     codes = booked.bucket * shape[1] + booked.place
     durations = booked.end_ns - booked.start_ns
 
-    def added(values: IntArray) -> IntArray:
+    def added(chosen: npt.NDArray[np.bool_] | None = None) -> IntArray:
         totals = np.zeros(shape[0] * shape[1], dtype=np.int64)
-        np.add.at(totals, codes, values)  # not bincount: its weights are float64
+        # Not bincount: its weights are float64.
+        np.add.at(
+            totals, codes if chosen is None else codes[chosen], durations if chosen is None else durations[chosen]
+        )
         return totals.reshape(shape)
 
+    def counted(chosen: npt.NDArray[np.bool_] | None = None) -> IntArray:
+        counts = np.bincount(codes if chosen is None else codes[chosen], minlength=shape[0] * shape[1])
+        return counts.astype(np.int64).reshape(shape)
+
     return BucketSums(
-        sum_ns=added(durations),
-        mixed_ns=added(durations * booked.is_mixed),
-        inferred_ns=added(durations * booked.is_inferred),
-        rows_count=np.bincount(codes, minlength=shape[0] * shape[1]).astype(np.int64).reshape(shape),
+        sum_ns=added(),
+        mixed_ns=added(booked.is_mixed),
+        inferred_ns=added(booked.is_inferred),
+        rows_count=counted(),
+        mixed_count=counted(booked.is_mixed),
+        inferred_count=counted(booked.is_inferred),
     )
 
 
@@ -196,7 +212,7 @@ def build_ledger(
         {
             "run": labels_column([each.run for each in places]),
             "device": labels_column([each.device for each in places]),
-            "step_index": _integers(steps),
+            "step_index": nullable_steps(steps),
             **{name: labels_column([each[i] for each in names]) for i, name in enumerate(BUCKET)},
             "sum_ns": sum_ns[bucket, place],
             "union_ns": union_ns[bucket, place],
@@ -210,6 +226,7 @@ def build_ledger(
     return require_frame(frame, LEDGER)
 
 
-def _integers(values: Sequence[int | None]) -> pd.api.extensions.ExtensionArray:
+def nullable_steps(values: Sequence[int | None]) -> pd.api.extensions.ExtensionArray:
+    """Numbers of steps; missing where there is none."""
     is_missing = np.array([value is None for value in values], dtype=np.bool_)
     return nullable_int64(np.array([value or 0 for value in values], dtype=np.int64), is_missing)

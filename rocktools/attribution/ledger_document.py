@@ -17,7 +17,6 @@ import pandas as pd
 
 from rocktools.analytic.occurrences import Occurrence
 from rocktools.attribution.components import ComponentMap
-from rocktools.attribution.ledger import BookedRows
 from rocktools.findings import Finding, sort_findings
 
 SCHEMA = "rocktools.ledger/1"
@@ -31,7 +30,6 @@ class Ledger:
     Attributes:
         title: one line for people.
         is_simulated: whether any of it was made without hardware.
-        booked: the rows.
         buckets: LEDGER.
         tables: LEDGER_ROWS.
         reconciliation: RECONCILIATION of the same rows.
@@ -43,7 +41,6 @@ class Ledger:
 
     title: str
     is_simulated: bool
-    booked: BookedRows
     buckets: pd.DataFrame
     tables: pd.DataFrame
     reconciliation: pd.DataFrame
@@ -64,16 +61,16 @@ def ledger_document(ledger: Ledger, *, rocktools_version: str) -> dict[str, Any]
     Args:
         rocktools_version: of the program that writes it.
     """
-    places = ledger.booked.places
+    places = ledger.buckets[["run", "device", "step_index"]].drop_duplicates()
     return {
         "schema": SCHEMA,
         "rocktools_version": rocktools_version,
         "title": ledger.title,
         "is_simulated": ledger.is_simulated,
         "component_map": {"name": ledger.component_map.name, "source": Path(ledger.component_map.source).name},
-        "devices": sorted({place.device for place in places}),
+        "devices": sorted({str(device) for device in places["device"]}),
         "places_count": len(places),
-        "total_sum_ns": int((ledger.booked.end_ns - ledger.booked.start_ns).sum()),
+        "total_sum_ns": int(ledger.buckets["sum_ns"].sum()),
         "steps": [] if ledger.steps is None else _records(ledger.steps),
         "tables": {
             str(name): _records(rows.drop(columns="table"))

@@ -13,9 +13,11 @@ from timeline_rows import make_attributed
 
 from rocktools.analytic.occurrences import count_occurrences, parse_workload
 from rocktools.attribution.component_map_file import read_shipped_map
-from rocktools.attribution.ledger import book_rows
+from rocktools.attribution.ledger_measures import measure_ledger
 from rocktools.attribution.ledger_tables import FAILED, build_tables
 from rocktools.timeline.overlap import reconcile
+
+MAP = read_shipped_map("maxtext")
 
 # Printed in the study: row -> ms with one decimal, share in percent with one decimal ("<0.1" where it is less).
 PRINTED = {
@@ -91,7 +93,7 @@ def attributed() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def tables(attributed) -> pd.DataFrame:
-    return build_tables(book_rows(attributed, is_by_step=False), read_shipped_map("maxtext"))
+    return build_tables(measure_ledger(attributed, MAP, is_by_step=False), MAP)
 
 
 def _table(tables: pd.DataFrame, name: str) -> pd.DataFrame:
@@ -172,7 +174,7 @@ def test_the_made_trace_has_the_published_numbers(shared, attributed):
 
 
 def _ledger(rows, **given):
-    return build_tables(book_rows(make_attributed(rows), **given), read_shipped_map("maxtext"))
+    return build_tables(measure_ledger(make_attributed(rows), MAP, **given), MAP)
 
 
 def test_mean_is_over_devices_and_steps_and_devices_without_a_row_count_as_zero():
@@ -242,7 +244,7 @@ def test_a_row_fails_when_its_count_misses(missing, state):
     ]
     frame = make_attributed(rows)
     occurrences = count_occurrences(frame, parse_workload(WORKLOAD, source="w.yaml"))
-    tables = build_tables(book_rows(frame, is_by_step=False), read_shipped_map("maxtext"), occurrences)
+    tables = build_tables(measure_ledger(frame, MAP, is_by_step=False), MAP, occurrences)
     row = _table(tables, "forward").loc["Expert MLP"]
     assert (row["expected_count"], row["found_count"]) == (224, 224 - missing)
     assert (None if pd.isna(row["state"]) else row["state"]) == state
@@ -250,7 +252,7 @@ def test_a_row_fails_when_its_count_misses(missing, state):
 
 def test_an_empty_trace_has_tables_of_words_and_zeros():
     empty = make_attributed([{}]).iloc[:0]
-    tables = build_tables(book_rows(empty, is_by_step=False), read_shipped_map("maxtext"))
+    tables = build_tables(measure_ledger(empty, MAP, is_by_step=False), MAP)
     assert tables["sum_ns"].fillna(0).sum() == 0
     assert np.isfinite(tables["mean_ns"].dropna()).all()
 
