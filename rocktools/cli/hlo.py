@@ -78,7 +78,7 @@ def command() -> None:
     """
 
 
-@command.command("info")
+@command.command("info", short_help="Programs, kinds of instructions and loops.")
 @_file
 @_program_option
 @click.option(
@@ -115,7 +115,7 @@ def info(path: str, program_name: str | None, part: str | None, output: TableOut
     return exit_code_of(findings)
 
 
-@command.command("list")
+@command.command("list", short_help="Instructions, with scope, phase and estimated cost.")
 @_file
 @_program_option
 @match_option("instructions whose name, op_name or custom-call target has")
@@ -177,7 +177,7 @@ def list_instructions(
     return exit_code_of(findings)
 
 
-@command.command("show")
+@command.command("show", short_help="One instruction or computation, with all about it.")
 @_file
 @_instruction
 @_program_option
@@ -199,7 +199,7 @@ def show(path: str, name: str, program_name: str | None) -> int:
     return exit_code_of(module.findings)
 
 
-@command.command("grep")
+@command.command("grep", short_help="Instructions whose text has a match.")
 @_file
 @click.argument("pattern", metavar="REGEX", type=str)
 @_program_option
@@ -228,7 +228,7 @@ def grep(path: str, pattern: str, program_name: str | None, ignore_case: bool, i
     return exit_code_of(module.findings) if matches else EXIT_FAILURE
 
 
-@command.command("callers")
+@command.command("callers", short_help="The way from an instruction up to the entry.")
 @_file
 @_instruction
 @_program_option

@@ -15,7 +15,7 @@ from rocktools.frames import DISPATCH_EDGES, EVENT_EDGES, INSTRUCTIONS, PROGRAMS
 from rocktools.hlo.instructions import build_instructions
 from rocktools.sources.rocpd.parts import assemble_frame
 from rocktools.workspace.frame_parts import part_of_frame
-from rocktools.workspace.links import findings_of, link_host_events, link_runs
+from rocktools.workspace.links import findings_of, link_host_events, link_runs, located_findings
 from rocktools.workspace.programs import list_programs, unique_programs
 from rocktools.workspace.run_programs import programs_of_runs
 from rocktools.workspace.workspace import Workspace
@@ -74,7 +74,7 @@ def _event_edges(workspace: Workspace, hlo: Sequence[str | Path]) -> LinkedFrame
             if len(events):
                 edges, raised = link_annotated(events, modules)
                 frames.append(edges)
-                findings += raised
+                findings += located_findings(raised, str(profile.source.path))
         _, edges, raised = link_host_events(workspace, run, modules)
         frames.append(edges)
         findings += raised

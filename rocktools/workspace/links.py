@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -199,7 +199,7 @@ def _link_trace(
             profiled = match.edges
             findings += match.findings
     linked = link_dispatches(dispatches, [each.program for each in found.programs], profile_edges=profiled)
-    return linked.edges, [*findings, *linked.findings]
+    return linked.edges, located_findings([*findings, *linked.findings], run)
 
 
 def _events_beside(workspace: Workspace, run: str, named: Sequence[Path]) -> pd.DataFrame:
@@ -211,6 +211,14 @@ def _events_beside(workspace: Workspace, run: str, named: Sequence[Path]) -> pd.
             parts = device_event_parts(file, run=str(path), host=file.host)
             frames.append(assemble_frame(parts, DEVICE_EVENTS))
     return assemble_frame([part_of_frame(frame, DEVICE_EVENTS) for frame in frames if len(frame)], DEVICE_EVENTS)
+
+
+def located_findings(findings: Iterable[Finding], place: str) -> list[Finding]:
+    """Findings of what knows frames only, with the run or the file that the frame is of."""
+    return [
+        finding if finding.where.startswith(place) else replace(finding, where=f"{place}, {finding.where}")
+        for finding in findings
+    ]
 
 
 def _check_linked(run: str, found: RunPrograms, edges: pd.DataFrame, findings: Sequence[Finding]) -> Iterator[Finding]:
@@ -248,7 +256,8 @@ def _link_profile(profile: LoadedProfile, modules: Mapping[str, HloModule]) -> t
         "iterations": pd.Series([None] * rows, dtype=pd.CategoricalDtype([])),
         "is_iteration_sure": pd.Series(np.zeros(rows, dtype=bool)),
     }
-    return require_frame(pd.DataFrame({name: given[name] for name in DISPATCH_EDGES.names}), DISPATCH_EDGES), findings
+    frame = require_frame(pd.DataFrame({name: given[name] for name in DISPATCH_EDGES.names}), DISPATCH_EDGES)
+    return frame, located_findings(findings, str(profile.source.path))
 
 
 def link_host_events(
@@ -267,7 +276,7 @@ def link_host_events(
     if chosen.empty:
         return chosen, EVENT_EDGES.empty(), []
     edges, findings = link_annotated(chosen, modules)
-    return chosen, edges, findings
+    return chosen, edges, located_findings(findings, run)
 
 
 def _concatenated(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:

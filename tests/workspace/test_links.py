@@ -196,6 +196,16 @@ def test_two_hosts_of_one_run_keep_the_order_of_the_frame(tmp_path: Path, profil
     assert len(keys) == 2 * len(profiled.dispatches)
 
 
+def test_findings_say_which_run_and_which_file_they_are_of(tmp_path: Path, profiled: SimulatedTrace) -> None:
+    (tmp_path / "dump").mkdir()
+    write_tiny_dump(tmp_path / "dump")
+    paths = [write_tiny_profile(tmp_path / f"{name}.xplane.pb", profiled, is_annotated=False) for name in "ab"]
+    for run, path in zip(link(*paths, hlo=(tmp_path / "dump",)), paths, strict=True):
+        about_events, about_run = run.findings
+        assert about_events.where == f"{path}, DEVICE_EVENTS"
+        assert (about_run.rule, about_run.where) == ("nothing-linked", run.run)
+
+
 # Facts beside the dispatches
 
 
