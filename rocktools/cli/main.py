@@ -31,7 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "gaps": ("rocktools.cli.gaps", "When the devices did nothing, before what, and why."),
     "ranks": ("rocktools.cli.ranks", "Devices side by side: which one is late, and why."),
     "explain": ("rocktools.cli.explain", "Why a kernel or instruction is booked where it is."),
-    "roofline": ("rocktools.cli.roofline", "How fast kernels were, and what bounds them: points under ceilings."),
+    "roofline": ("rocktools.cli.roofline", "How fast kernels were, and what bounds them."),
     "devices": ("rocktools.cli.devices", "The peaks of each part, and where every figure comes from."),
     "counters": ("rocktools.cli.counters", "Which hardware counters and quantities there are, and what they mean."),
     "metrics": ("rocktools.cli.metrics", "What the counters say of each kernel: bytes, FLOPs, utilisation."),

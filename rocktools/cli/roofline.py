@@ -41,6 +41,7 @@ class CeilingRequest:
 
     Attributes:
         level, by, component: which points.
+        source, counters, pass_times: where FLOPs, bytes and times come from.
         part, partition, memory_partition, ceilings: whose ceilings.
         dtype, sparsity: the format that points must be in.
     """
@@ -48,6 +49,9 @@ class CeilingRequest:
     level: str
     by: str
     component: str | None
+    source: str | None
+    counters: tuple[str, ...]
+    pass_times: bool
     part: str | None
     partition: str | None
     memory_partition: str | None
@@ -87,6 +91,23 @@ _OPTIONS = (
         help="What a point is of.",
     ),
     click.option("--component", metavar="NAME", help="Only what is of this component, as in `rocktools ledger`."),
+    click.option(
+        "--source",
+        type=click.Choice(["counters", "estimate"]),
+        help="Where FLOPs and bytes come from: counter passes, or the compiled program.  [default: counters, where "
+        "there are some]",
+    ),
+    click.option(
+        "--counters",
+        metavar="PATH",
+        multiple=True,
+        help="Where the counter passes are, if not among PATHS; anything that `rocktools metrics` reads.",
+    ),
+    click.option(
+        "--pass-times",
+        is_flag=True,
+        help="Without a trace: use the times of the counter passes, in which kernels run one at a time.",
+    ),
     click.option(
         "--part",
         metavar="PART",
@@ -150,24 +171,23 @@ def command(
     """How fast kernels, instructions or components were, and how fast the device could be: points under ceilings.
 
     A point is the sum of FLOPs and bytes over its executions, over the time that they cover in the trace. FLOPs and
-    bytes are estimates of the compiled program, and are labelled as such. Every format is held against its own peak.
+    bytes come from counter passes where there are some, else from the compiled program, and say so. Every format is
+    held against its own peak.
     -o FILE.svg or FILE.png draws a picture; --explain NAME answers why a point is memory-bound.
 
     PATHS are rocpd databases (*_results.db), JAX profiles (*.xplane.pb), folders, patterns or run directories.
     """
     from rocktools.cli.output import require_new_path
     from rocktools.roofline.explain import explain_point
-    from rocktools.workspace.roofline import build_estimated_roofline
-    from rocktools.workspace.workspace import Workspace
+    from rocktools.workspace.roofline import build_run_roofline
 
     if picture is not None:
         require_new_path(picture)
     options = _options(ceiling)
-    with Workspace.open(request.paths) as workspace:
-        roofline = build_estimated_roofline(
-            workspace, attribution_options(request), options, lambda runs: select_rows(request, runs)[0]
-        )
-        is_simulated = workspace.is_simulated
+    built = build_run_roofline(
+        request.paths, attribution_options(request), options, lambda runs: select_rows(request, runs)[0]
+    )
+    roofline, is_simulated = built.roofline, built.is_simulated
     if explained is not None:
         stamp = ["SIMULATED: no hardware produced these times"] if is_simulated else []
         click.echo("\n".join([*stamp, *explain_point(roofline, explained)]))
@@ -183,13 +203,16 @@ def _options(ceiling: CeilingRequest) -> RooflineOptions:
     from rocktools.devices.device import Level
     from rocktools.roofline.points import PointOptions
     from rocktools.workspace.estimated_work import By
-    from rocktools.workspace.roofline import RooflineOptions
+    from rocktools.workspace.roofline import RooflineOptions, Source
     from rocktools.workspace.used_device import DeviceOptions
 
     return RooflineOptions(
         level=Level(ceiling.level),
         by=By(ceiling.by),
         component=ceiling.component,
+        source=None if ceiling.source is None else Source(ceiling.source),
+        counters=ceiling.counters,
+        is_pass_time_allowed=ceiling.pass_times,
         device=DeviceOptions(
             part=ceiling.part,
             partition=ceiling.partition,

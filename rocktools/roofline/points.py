@@ -189,7 +189,7 @@ class _Builder:
             "sum_ns": sum_ns,
             "covered_ratio": sum_ns / all_ns if all_ns else float("nan"),
             "certain_ratio": certain / sum_ns if sum_ns else float("nan"),
-            "executions_count": int(is_counted.sum()),
+            "executions_count": int((is_counted & rows["is_execution"].to_numpy(dtype=np.bool_)).sum()),
             "devices_count": rows["device"].nunique(),
             "compute_flop": flop,
             "moved_bytes": moved,

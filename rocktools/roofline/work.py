@@ -30,6 +30,7 @@ WORK = FrameSpec(
         Column("moved_bytes", "Int64", "bytes through the level", "counted in another row, or unknown"),
         Column("is_counted", "bool", "whether FLOPs and bytes are known, in this row or in another of its instruction"),
         Column("is_certain", "bool", "whether it is certain that they belong to this execution"),
+        Column("is_execution", "bool", "no: it adds FLOPs of another format to an execution, and takes no time"),
     ),
 )
 
@@ -66,15 +67,10 @@ class WorkOrigin:
         return f"{both} ({self.bytes_label}); time: {self.time_source}"
 
 
-def require_trace_times(origin: WorkOrigin, *, is_pass_time_allowed: bool) -> None:
-    """Refuse times of a counter pass, unless they were asked for.
-
-    Raises:
-        UsageError: they were not.
-    """
-    if origin.time_source != TimeSource.TRACE and not is_pass_time_allowed:
-        raise UsageError(
-            "pass-times-in-roofline",
-            "the only times are those of a counter pass, in which kernels run one at a time",
-            hint="name the trace of the same job as well, or --pass-times to use them all the same",
-        )
+def pass_times_refused() -> UsageError:
+    """The error to raise where times would be those of a counter pass, and nobody asked for them."""
+    return UsageError(
+        "pass-times-in-roofline",
+        "the only times are those of a counter pass, in which kernels run one at a time",
+        hint="name the trace of the same job as well, or --pass-times to use them all the same",
+    )

@@ -89,7 +89,7 @@ def estimate_work(runs: AttributedRuns, rows: pd.DataFrame, *, level: Level, by:
         {
             "run": labels_column(mine["run"]),
             "device": labels_column(mine["device"]),
-            "name": labels_column(_names(mine, by)),
+            "name": labels_column(row_names(mine, by)),
             "start_ns": mine["start_ns"].to_numpy(dtype=np.int64),
             "end_ns": mine["end_ns"].to_numpy(dtype=np.int64),
             "unit": labels_column(costs["unit"]),
@@ -98,6 +98,7 @@ def estimate_work(runs: AttributedRuns, rows: pd.DataFrame, *, level: Level, by:
             "moved_bytes": moved.mask(~is_carrier),
             "is_counted": is_counted,
             "is_certain": _is_certain(runs, mine),
+            "is_execution": np.ones(len(mine), dtype=np.bool_),
         }
     )
     work = work[work["name"].notna()].sort_values(list(WORK.sort), kind="stable", ignore_index=True)
@@ -121,7 +122,8 @@ def _is_counted(
     return counted
 
 
-def _names(rows: pd.DataFrame, by: By) -> pd.Series:
+def row_names(rows: pd.DataFrame, by: By) -> pd.Series:
+    """The point that each row of ATTRIBUTED belongs to; missing where it has no instruction."""
     if by is By.KERNEL:
         return rows["name"]
     if by is By.COMPONENT:
