@@ -250,7 +250,10 @@ def _attribute_of_row(node: ast.expr) -> str:
 
 
 def _rows_of_tuples(record: Record, name: str) -> list[Record]:
-    """One record for each row of a module-level dictionary of tuples, of which one is unpacked into `name`."""
+    """One record for each row of a table of tuples, one of whose elements is unpacked into `name`.
+
+    The table is a dictionary of the module, of which one row is taken or all are, or a tuple that the function loops over.
+    """
     function, module = record.scope.function, record.scope.module
     for node in ast.walk(function) if function is not None else ():
         match node:
@@ -259,6 +262,21 @@ def _rows_of_tuples(record: Record, name: str) -> list[Record]:
                 values = module.constants.get(table)
                 if name in names and isinstance(values, ast.Dict):
                     rows = [row.elts for row in values.values if isinstance(row, ast.Tuple)]
+                    return [_with_names(record, dict(zip(names, row, strict=False))) for row in rows]
+            case ast.For(
+                target=ast.Tuple(elts=[_, ast.Tuple(elts=targets)]),
+                iter=ast.Call(func=ast.Attribute(value=ast.Name(id=table), attr="items")),
+            ):
+                names = [target.id for target in targets if isinstance(target, ast.Name)]
+                values = module.constants.get(table)
+                if name in names and isinstance(values, ast.Dict):
+                    rows = [row.elts for row in values.values if isinstance(row, ast.Tuple)]
+                    return [_with_names(record, dict(zip(names, row, strict=False))) for row in rows]
+            case ast.For(target=ast.Tuple(elts=targets), iter=ast.Name(id=table)):
+                names = [target.id for target in targets if isinstance(target, ast.Name)]
+                values = record.scope.names.get(table, module.constants.get(table))
+                if name in names and isinstance(values, (ast.Tuple, ast.List)):
+                    rows = [row.elts for row in values.elts if isinstance(row, ast.Tuple)]
                     return [_with_names(record, dict(zip(names, row, strict=False))) for row in rows]
     return []
 
