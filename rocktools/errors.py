@@ -12,6 +12,8 @@
     │   ├── ToolFailed                  1   an executable ran and failed, or gave no answer in time
     │   └── PreflightFailed             1   the machine or its settings would spoil the run; nothing was started
     ├── FormulaError                    1   a formula cannot be parsed, or its units do not fit
+    ├── ReplayError                     1   a replay cannot be made, or cannot run
+    │   └── CannotExtract               1   the instruction has no replay of its own; what to extract instead is named
     ├── MissingExtra                    1   an optional library is needed; how to install it is named
     └── ContractError                   1   a fault of ours: a frame broke its contract
 
@@ -98,6 +100,14 @@ class PreflightFailed(CaptureError):
 
 
 class FormulaError(RocktoolsError):
+    pass
+
+
+class ReplayError(RocktoolsError):
+    pass
+
+
+class CannotExtract(ReplayError):
     pass
 
 

@@ -48,7 +48,11 @@ _SHAPES = {
         Field("layout", 5, "Layout"),
         Field("is_dynamic_dimension", 6, "bool", is_repeated=True),
     ],
-    "ProgramShape": [Field("parameters", 1, "Shape", is_repeated=True), Field("result", 2, "Shape")],
+    "ProgramShape": [
+        Field("parameters", 1, "Shape", is_repeated=True),
+        Field("result", 2, "Shape"),
+        Field("parameter_names", 3, "string", is_repeated=True),
+    ],
     "Literal": [
         Field("shape", 1, "Shape"),
         Field("preds", 2, "bool", is_repeated=True),
@@ -64,6 +68,12 @@ _SHAPES = {
         Field("s8s", 15, "bytes"),
         Field("u16s", 16, "bytes"),
         Field("s16s", 17, "bytes"),
+        Field("f8e5m2s", 19, "bytes"),
+        Field("f8e4m3fns", 20, "bytes"),
+        Field("s4s", 21, "bytes"),
+        Field("u4s", 22, "bytes"),
+        Field("f8e5m2fnuzs", 24, "bytes"),
+        Field("f8e4m3fnuzs", 25, "bytes"),
     ],
 }
 _NUMBERS = {
@@ -160,6 +170,7 @@ _INSTRUCTION = {
     ],
     "Payload": [Field("value", 1, "bytes", oneof="payload_source"), Field("id", 2, "int64", oneof="payload_source")],
     "FrontendAttributes": [Field("map", 1, "map<string,string>")],
+    "OriginalValue": [],  # which value of the program before optimization this is: only ever dropped
     "Instruction": [
         Field("backend_config_payload", 99, "Payload"),
         *_strings(("name", 1), ("opcode", 2), ("fusion_kind", 11), ("custom_call_target", 28)),
@@ -172,6 +183,7 @@ _INSTRUCTION = {
         *_int64_lists(("dimensions", 14), ("dynamic_slice_sizes", 20), ("fft_length", 32), ("gather_slice_sizes", 34)),
         *_int64_lists(("operand_ids", 36), ("control_predecessor_ids", 37), ("called_computation_ids", 38)),
         Field("window", 15, "Window"),
+        Field("original_value", 88, "OriginalValue"),
         Field("convolution_dimension_numbers", 16, "ConvolutionNumbers"),
         Field("slice_dimensions", 17, "SliceDimensions", is_repeated=True),
         Field("exponent_bits", 18, "int32"),
@@ -211,6 +223,7 @@ _MODULE = {
     "Computation": [
         *_strings(("name", 1), ("execution_thread", 8)),
         Field("instructions", 2, "Instruction", is_repeated=True),
+        Field("program_shape", 4, "ProgramShape"),
         *_int64s(("id", 5), ("root_id", 6)),
     ],
     "InstructionSequence": _int64_lists(("instruction_ids", 1)),
