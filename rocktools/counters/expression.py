@@ -258,8 +258,8 @@ def _dimension(tree: Expression, dimensions: Mapping[str, Dimension]) -> Dimensi
         return left * right if tree.sign == "*" else left / right
     known = [part for part in parts if part is not None]
     if len(set(known)) > 1:
-        verb = tree.function if isinstance(tree, Choice) else {"+": "added to", "-": "subtracted from"}[tree.sign]
         units = " and ".join(dict.fromkeys(map(str, known)))
+        verb = "compared with" if isinstance(tree, Choice) else {"+": "added to", "-": "subtracted from"}[tree.sign]
         raise FormulaError("unit-mismatch", f"values in {units} cannot be {verb} each other", where=render(tree))
     return known[0] if known else None
 
