@@ -38,6 +38,10 @@ TABLES = (
     ("frame", "agents"),
     ("frame", "processes"),
     ("frame", "kernel_symbols"),
+    ("ledger",),
+    ("overlap",),
+    ("gaps",),
+    ("ranks",),
 )
 COUNTED = (("dispatches", "--counted"), ("frame", "counted_dispatches"), ("frame", "counter_values"))
 COPIES = (("rocpd", "recover"), ("rocpd", "scrub"), ("rocpd", "scrub", "--identity"))
