@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -189,23 +189,35 @@ def select_rows(request: LedgerRequest, runs: AttributedRuns) -> tuple[pd.DataFr
     Raises:
         UsageError: no such step or device.
     """
-    import pandas as pd
+    from rocktools.timeline.grouping import match_rows
 
-    from rocktools.timeline.step_rows import assign_steps
+    rows = runs.rows
+    steps = select_steps(request, runs.steps.frame, rows["device"].unique())
+    is_in = match_rows(rows, steps, ("run", "device", "step_index")) >= 0
+    return rows[is_in].reset_index(drop=True), steps
+
+
+def select_steps(request: LedgerRequest, steps: pd.DataFrame, devices: Iterable[str]) -> pd.DataFrame:
+    """The STEPS that the request counts.
+
+    Args:
+        steps: all that were found.
+        devices: all that ran something.
+
+    Raises:
+        UsageError: no such step or device.
+    """
     from rocktools.timeline.steps import counted_steps
 
-    rows, steps = runs.rows, runs.steps.frame
     if request.steps:
         _require_steps(request.steps, steps)
         steps = steps[steps["step_index"].isin(request.steps)]
     elif not request.has_all_steps:
         steps = counted_steps(steps)
     if request.device is not None:
-        _require_device(request.device, rows)
-        rows, steps = rows[rows["device"] == request.device], steps[steps["device"] == request.device]
-    steps = steps.reset_index(drop=True)
-    is_in = pd.notna(assign_steps(rows, steps))
-    return rows[is_in].reset_index(drop=True), steps
+        _require_device(request.device, devices)
+        steps = steps[steps["device"] == request.device]
+    return steps.reset_index(drop=True)
 
 
 def _require_steps(wanted: tuple[int, ...], steps: pd.DataFrame) -> None:
@@ -216,8 +228,8 @@ def _require_steps(wanted: tuple[int, ...], steps: pd.DataFrame) -> None:
             raise UsageError("unknown-step", f"there is no step {index}", hint=listed)
 
 
-def _require_device(label: str, rows: pd.DataFrame) -> None:
-    known = sorted({str(name) for name in rows["device"].unique()})
+def _require_device(label: str, devices: Iterable[str]) -> None:
+    known = sorted({str(name) for name in devices})
     if label not in known:
         near = nearest_names(label, known)
         raise UsageError("unknown-device", f"there is no device {label!r}", hint=", ".join(near or known[:8]))

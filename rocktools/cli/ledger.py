@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rocktools.cli.attribution_options import LedgerRequest, attribution_options, ledger_options, select_rows
+from rocktools.cli.attribution_options import (
+    LedgerRequest,
+    attribution_options,
+    ledger_options,
+    select_rows,
+    select_steps,
+    worker_options,
+)
 from rocktools.cli.options import table_options
 from rocktools.cli.output import (
     TableFormat,
@@ -18,12 +25,15 @@ from rocktools.cli.output import (
     emit_tables,
     exit_code_of,
 )
+from rocktools.cli.progress import tell_files_done
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from rocktools.analytic.occurrences import Workload
     from rocktools.attribution.ledger_document import Ledger
     from rocktools.render.table import Table
+    from rocktools.workspace.many_ranks import Workers
 
 _SCHEMA = "rocktools.ledger/1"
 _PARTS = ("tables", "buckets", "reconciliation", "steps")
@@ -32,6 +42,7 @@ _TITLES = {
     "forward": "forward, by component",
     "backward": "backward, by component",
     "rematerialized": "rematerialized forward work, by component",
+    "model": "forward, backward and rematerialized together, by part of the model",
     "gradients": "backward matrix products, by what they are the gradient of",
     "cross_cutting": "across all phases",
 }
@@ -60,18 +71,23 @@ _OPTIONAL = (
     type=click.Path(path_type=Path),
     help="YAML with layers, microsteps and devices: components must then occur as often as they say, or a row fails.",
 )
+@worker_options
 @click.option(
     "--part",
     type=click.Choice(_PARTS),
     help="One part only, as a table of its own.  [default: all; buckets for csv and parquet]",
 )
 @table_options()
-def command(request: LedgerRequest, workload: Path | None, part: str | None, output: TableOutput) -> int:
+def command(
+    request: LedgerRequest, workload: Path | None, workers: Workers, part: str | None, output: TableOutput
+) -> int:
     """Where the time of a step went: every kernel and copy in exactly one phase and component, with a sum that closes.
 
     Numbers of the tables are means per device and step; summed and union time stand side by side, with the spread over
     devices and the device with most. Warm-up steps, and steps that the trace cuts, do not count. JSON is one document
-    with everything (rocktools.ledger/1). Exit code 3 if a count misses what --workload expects.
+    with everything (rocktools.ledger/1). Several files are measured one by one, so that ranks need not fit into memory
+    together; one that cannot be read is named, and the others are counted. Exit code 3 if a count misses what
+    --workload expects.
 
     PATHS are rocpd databases (*_results.db), JAX profiles (*.xplane.pb), folders, patterns or run directories.
     """
@@ -79,23 +95,13 @@ def command(request: LedgerRequest, workload: Path | None, part: str | None, out
     from rocktools.analytic.occurrences import read_workload
     from rocktools.attribution.ledger_document import ledger_document
     from rocktools.errors import EXIT_GATE
-    from rocktools.workspace.attributed import attribute_workspace
-    from rocktools.workspace.ledger import build_run_ledger
-    from rocktools.workspace.workspace import Workspace
+    from rocktools.workspace.rank_files import list_rank_sources
 
     expected = None if workload is None else read_workload(workload)
-    options = attribution_options(request)
-    with Workspace.open(request.paths) as workspace:
-        runs = attribute_workspace(workspace, options)
-        rows, steps = select_rows(request, runs)
-        ledger = build_run_ledger(
-            rows,
-            steps,
-            component_map=options.component_map,
-            workload=expected,
-            findings=[*workspace.findings, *runs.findings],
-            is_simulated=workspace.is_simulated,
-        )
+    if workers.is_elsewhere or len(list_rank_sources(request.paths)) > 1:
+        ledger = _ledger_of_ranks(request, expected, workers)
+    else:
+        ledger = _ledger_of_one(request, expected)
     is_flat = output.table_format in (TableFormat.CSV, TableFormat.PARQUET)
     if part is not None or is_flat:
         emit_table(_part(ledger, part or "buckets"), output, findings=ledger.findings)
@@ -105,6 +111,45 @@ def command(request: LedgerRequest, workload: Path | None, part: str | None, out
         emit_tables(_tables(ledger), output, schema=_SCHEMA, head={})
     emit_findings(ledger.findings)
     return EXIT_GATE if ledger.has_failed else exit_code_of(ledger.findings)
+
+
+def _ledger_of_one(request: LedgerRequest, workload: Workload | None) -> Ledger:
+    from rocktools.workspace.attributed import attribute_workspace
+    from rocktools.workspace.ledger import build_run_ledger
+    from rocktools.workspace.workspace import Workspace
+
+    options = attribution_options(request)
+    with Workspace.open(request.paths) as workspace:
+        runs = attribute_workspace(workspace, options)
+        rows, steps = select_rows(request, runs)
+        return build_run_ledger(
+            rows,
+            steps,
+            component_map=options.component_map,
+            workload=workload,
+            findings=[*workspace.findings, *runs.findings],
+            is_simulated=workspace.is_simulated,
+        )
+
+
+def _ledger_of_ranks(request: LedgerRequest, workload: Workload | None, workers: Workers) -> Ledger:
+    from rocktools.frames import STEPS
+    from rocktools.timeline.overlap import RECONCILIATION
+    from rocktools.workspace.ledger import build_ranks_ledger
+    from rocktools.workspace.rank_files import measure_ledger_file, measure_rank_files
+
+    options = attribution_options(request)
+    measured = measure_rank_files(
+        request.paths, options, workers, tell_files_done, work=measure_ledger_file, workload=workload
+    )
+    devices = measured.partial[RECONCILIATION]["device"].unique()
+    return build_ranks_ledger(
+        measured.partial,
+        select_steps(request, measured.partial[STEPS], devices),
+        component_map=options.component_map,
+        workload=workload,
+        findings=measured.findings,
+    )
 
 
 def _tables(ledger: Ledger) -> list[Table]:

@@ -1,4 +1,4 @@
-"""Progress of the passes of a capture, on standard error: a bar on a terminal, a line per pass elsewhere."""
+"""Progress on standard error: of the passes of a capture, and of many files where it is a terminal."""
 
 from __future__ import annotations
 
@@ -50,3 +50,9 @@ class PassProgress:
                 self._task = self._bar.add_task(description, total=self._deadline_s)  # type: ignore[attr-defined]
             self._bar.update(self._task, completed=elapsed_s)  # type: ignore[attr-defined]
         self._shown = description
+
+
+def tell_files_done(done: int, total: int) -> None:
+    """How many of several files are done, on one line of a terminal."""
+    if total > 1 and sys.stderr.isatty():
+        click.echo(f"\r{done} of {total} files", err=True, nl=done == total)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -17,6 +16,7 @@ from rocktools.cli.output import (
     emit_tables,
     exit_code_of,
 )
+from rocktools.cli.progress import tell_files_done
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,13 +61,7 @@ def command(request: LedgerRequest, workers: Workers, part: str | None, output: 
     from rocktools.timeline.partial import compare_ranks
     from rocktools.workspace.rank_files import measure_rank_files
 
-    is_shown = sys.stderr.isatty()
-
-    def tell(done: int, total: int) -> None:
-        if is_shown and total > 1:
-            click.echo(f"\r{done} of {total} files", err=True, nl=done == total)
-
-    measured = measure_rank_files(request.paths, attribution_options(request), workers, tell)
+    measured = measure_rank_files(request.paths, attribution_options(request), workers, tell_files_done)
     compared, is_simulated = compare_ranks(measured.partial), measured.partial.is_simulated
     findings = [*measured.findings, *(each for each in compared.findings if each not in measured.findings)]
     if part is not None or output.table_format in (TableFormat.CSV, TableFormat.PARQUET):

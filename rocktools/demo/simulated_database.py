@@ -43,6 +43,7 @@ def write_simulated_trace(
     *,
     truth_path: Path | str | None = None,
     options: WriterOptions | None = None,
+    hostname: str | None = None,
 ) -> None:
     """Write the trace as a rocpd database.
 
@@ -50,6 +51,7 @@ def write_simulated_trace(
         path: target; must not exist, its folder must.
         truth_path: where to write the truth as CSV; None keeps it hidden.
         options: kind of file; the guid is the trace's own.
+        hostname: of the node, so that the devices of several traces are told apart; None: that of every simulated one.
 
     Raises:
         UsageError: a target exists, a folder does not, or options ask for something impossible.
@@ -63,6 +65,8 @@ def write_simulated_trace(
     with RocpdWriter(path, options=chosen) as writer:
         order = np.argsort(trace.dispatches["dispatch_id"].to_numpy(), kind="stable")
         in_launch_order = trace.dispatches.iloc[order]
+        if hostname is not None:
+            writer.node(hostname=hostname)
         _write_places(writer, trace)
         _write_symbols(writer, in_launch_order)
         _write_dispatches(writer, in_launch_order, trace.truth.iloc[order], trace.scenario.pid)

@@ -7,12 +7,17 @@ from dataclasses import replace
 
 import pandas as pd
 
-from rocktools.analytic.occurrences import Workload
-from rocktools.attribution.assemble import assemble_ledger
+from rocktools.analytic.occurrences import COUNTED_ROWS, Workload
+from rocktools.attribution.assemble import assemble_ledger, assemble_measured
 from rocktools.attribution.components import ComponentMap
+from rocktools.attribution.ledger import Place
 from rocktools.attribution.ledger_document import Ledger
+from rocktools.attribution.ledger_measures import BUCKET_SUMS, LINE_UNIONS, LedgerMeasures
 from rocktools.findings import Finding
-from rocktools.timeline.overlap import reconcile
+from rocktools.frames import LEDGER
+from rocktools.timeline.grouping import match_rows
+from rocktools.timeline.overlap import RECONCILIATION
+from rocktools.timeline.partial import RankPartial, check_devices
 from rocktools.units import count_noun, format_duration
 
 
@@ -34,11 +39,44 @@ def build_run_ledger(
         findings: what the rows raised so far.
         is_simulated: whether any of it was made without hardware.
     """
-    title = _title(steps, reconcile(rows, steps).frame)
-    ledger = assemble_ledger(
-        rows, component_map, title=title, steps=steps, workload=workload, is_simulated=is_simulated
+    ledger = assemble_ledger(rows, component_map, title="", steps=steps, workload=workload, is_simulated=is_simulated)
+    title = _title(steps, ledger.reconciliation)
+    return replace(ledger, title=title, findings=_unique([*findings, *ledger.findings]))
+
+
+def build_ranks_ledger(
+    partial: RankPartial,
+    steps: pd.DataFrame,
+    *,
+    component_map: ComponentMap,
+    workload: Workload | None = None,
+    findings: Sequence[Finding] = (),
+) -> Ledger:
+    """The ledger of ranks that were measured one by one: that of all their rows at once.
+
+    Args:
+        partial: of `measure_ledger_file`, merged and renumbered.
+        steps: STEPS, those that count.
+        component_map, workload, findings: as in `build_run_ledger`.
+    """
+    measures = LedgerMeasures(
+        sums=partial[BUCKET_SUMS], unions=partial[LINE_UNIONS], buckets=partial[LEDGER], counted=partial[COUNTED_ROWS]
     )
-    return replace(ledger, findings=_unique([*findings, *ledger.findings]))
+    keys = zip(steps["run"], steps["device"], steps["step_index"], strict=True)
+    places = frozenset(Place(run=str(run), device=str(device), step_index=int(step)) for run, device, step in keys)
+    reconciliation = partial[RECONCILIATION]
+    is_chosen = match_rows(reconciliation, steps, ("run", "device", "step_index")) >= 0
+    reconciliation = reconciliation[is_chosen].reset_index(drop=True)
+    ledger = assemble_measured(
+        measures.only(places),
+        reconciliation,
+        component_map,
+        title=_title(steps, reconciliation),
+        steps=steps,
+        workload=workload,
+        is_simulated=partial.is_simulated,
+    )
+    return replace(ledger, findings=_unique([*findings, *check_devices(partial), *ledger.findings]))
 
 
 def _steps_count(steps: pd.DataFrame) -> int:

@@ -61,7 +61,7 @@ class LoadedFiles:
     def load(self, source: SourcePath) -> None:
         """Add the processes of a file; one that cannot be read, or was not verified, becomes a finding."""
         if source.is_unverified:
-            self.findings.append(_unverified_but_named(source) if source.is_named else _unverified(source))
+            self.findings.append(_unverified_but_named(source) if source.is_named else unverified(source))
             if not source.is_named:
                 return
         try:
@@ -194,7 +194,8 @@ def _label_twice(tables: ProcessTables, first: Path, label: str) -> Finding:
     )
 
 
-def _unverified(source: SourcePath) -> Finding:
+def unverified(source: SourcePath) -> Finding:
+    """What a capture left half done is not read unless it is named."""
     return Finding(
         rule="pass-not-verified",
         severity=Severity.WARNING,

@@ -47,6 +47,11 @@ class Workers:
     processes_count: int = 1
     dask_address: str | None = None
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it is asked to run in other processes than this one."""
+        return self.processes_count > 1 or self.dask_address is not None
+
     def __post_init__(self) -> None:
         if self.processes_count < 1:
             raise UsageError(
@@ -77,7 +82,7 @@ class RankResults(Generic[Result]):
     @property
     def findings(self) -> tuple[Finding, ...]:
         """One for each broken rank."""
-        return tuple(_broken_finding(broken) for broken in self.broken)
+        return broken_findings(self.broken)
 
     def require_any(self) -> tuple[Result, ...]:
         """The results.
@@ -218,6 +223,11 @@ def _on_dask(work: Callable[[Argument], Result], ranks: Sequence[Rank[Argument]]
                 )
             else:
                 yield place, future.result()
+
+
+def broken_findings(broken: Sequence[BrokenRank]) -> tuple[Finding, ...]:
+    """One for each broken rank, in their order."""
+    return tuple(_broken_finding(each) for each in broken)
 
 
 def _broken_finding(broken: BrokenRank) -> Finding:

@@ -71,7 +71,15 @@ class Workspace:
         """
         if not arguments:
             raise UsageError("no-files", "no file, folder or pattern was named")
-        sources = find_sources(arguments)
+        return cls.open_sources(find_sources(arguments), accelerate=accelerate)
+
+    @classmethod
+    def open_sources(cls, sources: Sequence[SourcePath], *, accelerate: bool | None = None) -> Workspace:
+        """Open files that were found before, under the labels that they were given then.
+
+        Raises:
+            InputError: as `open`.
+        """
         files = LoadedFiles()
         for capture in dict.fromkeys(source.capture for source in sources):
             files.findings += [] if capture is None else check_capture(capture)
