@@ -55,6 +55,7 @@ _STYLE = {
     "font.size": 9.0,
     "svg.fonttype": "none",
     "svg.hashsalt": "rocktools",
+    "text.parse_math": False,  # kernel names may hold dollars
     "axes.spines.top": False,
     "axes.spines.right": False,
 }

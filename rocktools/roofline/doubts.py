@@ -20,9 +20,9 @@ def check_points(points: pd.DataFrame, device: Device, origin: WorkOrigin) -> It
     Args:
         points: ROOFLINE.
     """
-    above = points[points["bound"] == str(Bound.ABOVE_ROOF)]
-    for name, ratio, side in zip(above["name"], above["roof_ratio"], above["side"], strict=True):
-        yield _above_roof(str(name), float(ratio), str(side), device, origin)
+    above = points[(points["bound"] == str(Bound.ABOVE_ROOF)).to_numpy()]
+    if len(above):
+        yield _above_roof(above, len(points), device, origin)
     partly = points[(points["covered_ratio"] < 0.9) & points["refusal"].isna()]
     for name, ratio in zip(partly["name"], partly["covered_ratio"], strict=True):
         yield Finding(
@@ -69,8 +69,11 @@ def _doubts_about_ceilings(device: Device, origin: WorkOrigin) -> Iterator[Findi
         )
 
 
-def _above_roof(name: str, ratio: float, side: str, device: Device, origin: WorkOrigin) -> Finding:
+def _above_roof(above: pd.DataFrame, points_count: int, device: Device, origin: WorkOrigin) -> Finding:
+    """All of them in one finding, by the one that lies highest."""
     by_estimate = origin.bytes_evidence is not Evidence.COUNTER
+    highest = above.iloc[int(above["roof_ratio"].to_numpy().argmax())]
+    ratio, side = float(highest["roof_ratio"]), str(highest["side"])
     if side == str(Bound.COMPUTE):
         cause = "FLOPs are over-counted, or were calculated in another format than the module says"
     elif by_estimate:
@@ -80,8 +83,10 @@ def _above_roof(name: str, ratio: float, side: str, device: Device, origin: Work
     return Finding(
         rule="point-above-roof",
         severity=Severity.WARNING,
-        where=name,
-        message=f"the {side} roof of {device.label} asks for {format_ratio(ratio)} of the time that it took: {cause}",
-        numbers={"roof_ratio": ratio},
+        where=device.label,
+        message=f"{count_noun(len(above), 'name')} of {points_count} would have taken longer at their roof than they "
+        f"did ({format_duration(int(above['union_ns'].sum()))}); {highest['name']} most: {format_ratio(ratio)} of its "
+        f"time by the {side} roof. {cause}",
+        numbers={"above_count": len(above), "points_count": points_count, "highest_ratio": ratio},
         advice="counters decide: rocktools pmc" if by_estimate else "",
     )
