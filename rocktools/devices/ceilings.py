@@ -150,7 +150,7 @@ def _build(file: YamlFile) -> Ceilings:
     bandwidths = [
         Bandwidth(
             level=Level(level),
-            name=f"{level}, measured",
+            name=str(level),
             bytes_per_s=_positive(file, ("bytes_per_s", level), value),
             evidence=Evidence.MEASURED,
             source=source,

@@ -74,7 +74,7 @@ class CollectiveTest:
         )
         return Bandwidth(
             level=Level.NETWORK,
-            name=f"{what or 'collective'}, measured",
+            name=what or "collective",
             bytes_per_s=best.bus_bytes_per_s,
             evidence=Evidence.MEASURED,
             source=f"rccl-tests, {self.source}",

@@ -81,7 +81,7 @@ def parse_roofline_csv(text: str, *, source: str) -> tuple[tuple[Peak, ...], tup
     bandwidths = tuple(
         Bandwidth(
             level=level,
-            name=f"{level}, measured",
+            name=str(level),
             bytes_per_s=largest[name] * _GIGA,
             evidence=Evidence.MEASURED,
             source=said,

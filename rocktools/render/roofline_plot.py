@@ -217,12 +217,8 @@ def _draw_ceilings(axes: Any, roofline: Roofline, window: _Window, labels: _Labe
         axes.plot(
             [start, end], [start * each.bytes_per_s, end * each.bytes_per_s], style, color="#2166ac", lw=1.3, zorder=2
         )
-        at = start * (end / start) ** (0.18 + 0.16 * number)
-        axes.annotate(
-            f"{each.name}: {format_si(each.bytes_per_s, 'B/s')} ({each.evidence})",
-            (at, at * each.bytes_per_s), xytext=(-4, 4), textcoords="offset points", rotation=angle,
-            rotation_mode="anchor", fontsize=_FONT_POINTS, color="#2166ac", zorder=4.5, bbox=_PLATE,
-        )  # fmt: skip
+        rank = sum(other.bytes_per_s > each.bytes_per_s for other in bandwidths)
+        _label_slope(axes, each, start * (end / start) ** (0.08 + 0.28 * (rank // 2)), angle, rank == 0, labels)
     lowest_free = float("inf")
     line_pixels = 2.6 * _FONT_POINTS * axes.figure.dpi / 72
     for number, (label, peak) in sorted(enumerate(peaks), key=lambda each: -each[1][1].flop_per_s):
@@ -237,6 +233,29 @@ def _draw_ceilings(axes: Any, roofline: Roofline, window: _Window, labels: _Labe
         at = axes.transAxes.inverted().transform((right, lowest_free))[1]
         axes.text(
             1.01, at, label, transform=axes.transAxes, ha="left", va="center", fontsize=_FONT_POINTS, color=colour
+        )
+
+
+def _label_slope(axes: Any, each: Bandwidth, at: float, angle: float, is_above: bool, labels: _Labels) -> None:
+    """The label of a bandwidth along its line: above the steepest, below the others, which lie close to it."""
+    from matplotlib.transforms import Bbox
+
+    text = axes.annotate(
+        f"{each.name}: {format_si(each.bytes_per_s, 'B/s')} ({each.evidence})",
+        (at, at * each.bytes_per_s), xytext=(-4, 4) if is_above else (4, -4), textcoords="offset points",
+        rotation_mode="anchor", va="bottom" if is_above else "top", fontsize=_FONT_POINTS, color="#2166ac",
+        zorder=4.5, bbox=_PLATE,
+    )  # fmt: skip
+    box = text.get_window_extent()
+    text.set_rotation(angle)
+    x, y = axes.transData.transform((at, at * each.bytes_per_s))
+    across, up = math.cos(math.radians(angle)), math.sin(math.radians(angle))
+    side = 1 if is_above else -1
+    for step in range(int(box.width // box.height) + 1):
+        along, off = (step + 0.5) * box.height, side * box.height
+        centre = (x + along * across - off * up, y + along * up + off * across)
+        labels.taken.append(
+            Bbox.from_bounds(centre[0] - box.height / 2, centre[1] - box.height / 2, box.height, box.height)
         )
 
 

@@ -67,7 +67,7 @@ def test_measured_ceilings_go_first(rocktools, run, tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text("schema: rocktools.ceilings/1\nsource: stream\nbytes_per_s: {hbm: 6.2e12}\n", encoding="utf-8")
     ran = rocktools("roofline", run, "--all-steps", "--ceilings", path)
-    assert "hbm, measured: 6.200 TB/s, measured" in ran.out
+    assert "(hbm: 6.200 TB/s, measured)" in ran.out
 
 
 REFUSED = [

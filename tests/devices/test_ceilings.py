@@ -88,7 +88,7 @@ def test_merged_column_of_some_versions_is_both_formats():
 def test_sweep_gives_its_best_bus_bandwidth_and_leaves_wrong_results_out():
     [bandwidth] = parse_ceilings(SWEEP, source="all_reduce.txt").bandwidths
     assert bandwidth.bytes_per_s == pytest.approx(375.81e9)
-    assert bandwidth.name == "all-reduce of 2, measured"
+    assert bandwidth.name == "all-reduce of 2"
     assert bandwidth.note == "bus bandwidth at 1,073,741,824 bytes"
 
 

@@ -114,7 +114,7 @@ def test_measured_and_stated_ceilings_are_both_drawn():
     device, _ = apply_ceilings(read_device("MI355X"), parse_ceilings(measured, source="f"))
     text = "\n".join(_texts(render_roofline_svg(_roofline(device=device), is_simulated=False)))
     for said in ("bf16 matrix (measured)", "1.700 PFLOP/s", "bf16 matrix (declared)", "2.517 PFLOP/s",
-                 "hbm, measured: 6 TB/s (measured)", "HBM3E: 8 TB/s (declared)"):  # fmt: skip
+                 "hbm: 6 TB/s (measured)", "HBM3E: 8 TB/s (declared)"):  # fmt: skip
         assert said in text
 
 
