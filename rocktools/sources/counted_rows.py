@@ -5,6 +5,8 @@ Knows nothing of any tool's headers: the readers of CSV files bring their rows i
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,10 +69,55 @@ def read_text_table(path: Path) -> pd.DataFrame:
         InputError: the file cannot be read.
         DamagedFile: it is empty, no text, or no table.
     """
+    return _parse_table(_read_bytes(path), path)
+
+
+def read_whole_rows(path: Path) -> tuple[pd.DataFrame, list[Finding]]:
+    """The rows of a CSV file that end, as `read_text_table` gives them, and a finding about one that does not.
+
+    A value at the end of a line that was cut off is a number, and a wrong one. A last line without an end that has all
+    its columns and ends with a time after its start was not cut off: some editors take the last end of line away.
+
+    Raises:
+        InputError, DamagedFile: as `read_text_table`.
+    """
+    content = _read_bytes(path)
+    whole = content[: content.rfind(b"\n") + 1]
+    table = _parse_table(whole or content, path)
+    if len(whole) == len(content) or not whole:
+        return table, []
+    if _ends_with_its_time(content[len(whole) :], list(table.columns)):
+        return _parse_table(content, path), []
+    finding = Finding(
+        rule="csv-cut-off",
+        severity=Severity.WARNING,
+        where=str(path),
+        message="its last line has no end, and is left out",
+        numbers={"left_out_bytes": len(content) - len(whole)},
+        advice="was the program killed, or the disk full? Other rows may be missing too",
+    )
+    return table, [finding]
+
+
+def _ends_with_its_time(line: bytes, columns: Sequence[str]) -> bool:
+    cells = next(csv.reader([line.decode("utf-8", errors="replace")]), [])
+    named = dict(zip((column.lower() for column in columns), cells, strict=False))
+    start, end = (_integer(named.get(name, "")) for name in ("start_timestamp", "end_timestamp"))
+    is_last = bool(columns) and columns[-1].lower() == "end_timestamp" and len(cells) == len(columns)
+    return is_last and start is not None and end is not None and end >= start
+
+
+def _read_bytes(path: Path) -> bytes:
     try:
-        return pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig", skipinitialspace=True)
+        return path.read_bytes()
     except OSError as error:
         raise InputError("unreadable-file", f"cannot read it: {error.strerror}", where=str(path)) from error
+
+
+def _parse_table(content: bytes, path: Path) -> pd.DataFrame:
+    try:
+        text = io.StringIO(content.decode("utf-8-sig"))
+        return pd.read_csv(text, dtype=str, keep_default_na=False, skipinitialspace=True)
     except (pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeError) as error:
         raise DamagedFile("csv-damaged", f"it is no whole CSV table: {error}", where=str(path)) from error
 

@@ -34,6 +34,7 @@ from rocktools.sources.counted_rows import (
     parse_values,
     pass_name,
     read_text_table,
+    read_whole_rows,
 )
 from rocktools.sources.rocpd.columns import exact_integer
 from rocktools.sources.rocprofv3_csv import is_counter_csv, read_long_rows
@@ -133,14 +134,14 @@ def _read_wide(files: Sequence[Path], label: str) -> tuple[pd.DataFrame, list[Fi
     findings: list[Finding] = []
     passes_count = 0
     for path in files:
-        table = read_text_table(path)
+        table, cut = read_whole_rows(path)
         counters = _counters_by_pass(list(table.columns))
         missing = {"Dispatch_ID", "Kernel_Name", "Start_Timestamp", "End_Timestamp"} - set(table.columns)
         if missing or not counters:
             what = f"no column {', '.join(sorted(missing))}" if missing else "no counter"
             raise UnknownFormat("not-pmc-perf", f"it has {what}: no counters of rocprof-compute", where=str(path))
         described, doubts = drop_broken_rows(_described(table), path, ("dispatch_id", "pass_start_ns", "pass_end_ns"))
-        findings += doubts
+        findings += [*cut, *doubts]
         for number, names in enumerate(counters, start=passes_count):
             pieces.append(_melted(table, described, names, path).assign(**{"pass": pass_name(label, number)}))
         passes_count += len(counters)

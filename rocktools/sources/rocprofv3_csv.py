@@ -32,6 +32,7 @@ from rocktools.sources.counted_rows import (
     parse_integers,
     parse_values,
     read_text_table,
+    read_whole_rows,
 )
 from rocktools.sources.rocpd.columns import exact_integer
 
@@ -122,7 +123,7 @@ def read_long_rows(path: Path, *, pass_label: str) -> tuple[pd.DataFrame, dict[s
     Raises:
         InputError: as `read_counter_csv`.
     """
-    table = read_text_table(path)
+    table, findings = read_whole_rows(path)
     headers = {plain_header(name): name for name in reversed(list(table.columns))}
     found = {
         column: next((headers[header] for header in options if header in headers), None)
@@ -147,7 +148,7 @@ def read_long_rows(path: Path, *, pass_label: str) -> tuple[pd.DataFrame, dict[s
             rows[column] = parse_integers(texts[header].str.replace(_AGENT_NUMBER, r"\1", regex=True))
         else:
             rows[column] = parse_integers(texts[header])
-    rows, findings = drop_broken_rows(rows, path, _NEEDED)
+    rows, broken = drop_broken_rows(rows, path, _NEEDED)
     if rows.empty:
         raise NothingToRead("no-counter-rows", "it has no row of a counter", where=str(path))
     rows["process"] = [
@@ -156,7 +157,7 @@ def read_long_rows(path: Path, *, pass_label: str) -> tuple[pd.DataFrame, dict[s
     known = rows[["process", "pid"]].dropna().drop_duplicates("process")
     pids = {str(process): int(pid) for process, pid in zip(known["process"], known["pid"], strict=True)}
     rows["pass"] = label_passes(rows, pass_label)
-    return rows[list(ROW_COLUMNS)], pids, findings
+    return rows[list(ROW_COLUMNS)], pids, [*findings, *broken]
 
 
 def _read_agents(path: Path, rows: pd.DataFrame) -> list[dict[str, object]]:
