@@ -100,8 +100,9 @@ class _Weigher:
         sites, weights = np.array([before], dtype=np.int64), np.ones(1)
         for symbol in symbols:
             meaning = self._meanings[symbol]
-            targets = np.append(meaning.sites, outside)
-            given = np.append(meaning.weights, meaning.outside)
+            is_reached = self._chain.is_real[np.ix_(sites, meaning.sites)].any(axis=0)
+            targets = np.append(meaning.sites[is_reached], outside)
+            given = np.append(meaning.weights[is_reached], meaning.outside)
             moved = (weights @ self._chain.move[np.ix_(sites, targets)]) * given
             stay = np.full(sites.size, _STRANGER)
             if meaning.stay is not None:

@@ -1,9 +1,10 @@
 """Symbols in order -> the small sets of states that each dispatch allows, and the matrices between neighbours.
 
 A dispatch allows the sites its symbol may mean, the outside, and, for a symbol that may follow the kernels of any site,
-the sites that the dispatch before it allowed: the program stays there. Of the many sites that a library's symbol may
-mean, those count that can be reached from there. Real programs repeat themselves, so there are few different sets and
-few different matrices, however long the trace is. Both are kept flat, one behind the other.
+the sites that the dispatch before it allowed: the program stays there. Of the many sites that a library's symbol, or a
+kernel that many sites share, may mean, those count that can be reached from there. Real programs repeat themselves, so
+there are few different sets and few different matrices, however long the trace is. Both are kept flat, one behind the
+other.
 
 State numbers: a site's own number where the dispatch is its first kernel; `outside`; `outside + 1 + site` where the
 program stays at a site.
@@ -23,6 +24,9 @@ from rocktools.correlate.launch_chain import LaunchChain
 PAUSE_EDGES_NS = 1000.0 * 1.4 ** np.arange(36)
 """Pauses are compared by bucket, so that equal matrices are found."""
 _PAUSE_TOLERANCE_NS = 500.0
+_FEW_SITES = 16
+"""A kernel that no more sites share shows where the program is, wherever it seemed to be before."""
+_IMPROBABLE = 1e-8  # against the most probable state; a jump costs as much
 _NO_PAUSE = 0.01  # how improbable it is that a lost kernel leaves no pause
 
 
@@ -69,27 +73,11 @@ def build_state_sets(symbols: IntArray, meanings: Sequence[Meaning], chain: Laun
         meanings: by symbol.
         chain: how the program moves.
     """
-    outside = chain.graph.outside
-    # Before the first dispatch the program may stand anywhere: set 0. Nothing stays there.
-    nowhere = np.zeros(0, dtype=np.int64)
-    positions: list[IntArray] = [nowhere]
-    states: list[IntArray] = [np.arange(outside + 1, dtype=np.int64)]
-    symbol_of = [-1]
-
-    def add(symbol: int, before: int) -> int:
-        sites, stays = meanings[symbol].sites, nowhere
-        if meanings[symbol].stay is not None and before > 0:
-            stays = positions[before]
-            sites = _reachable(chain, stays, sites)
-        states.append(np.concatenate([sites, [outside], outside + 1 + stays]))
-        positions.append(np.union1d(sites, stays))
-        symbol_of.append(symbol)
-        return len(states) - 1
-
+    growing = _GrowingSets(meanings, chain)
     plain = np.full(len(meanings), -1, dtype=np.int64)
     for symbol in np.unique(symbols).tolist():
-        if meanings[symbol].stay is None:
-            plain[symbol] = add(symbol, 0)
+        if meanings[symbol].stay is None and meanings[symbol].sites.size <= _FEW_SITES:
+            plain[symbol] = growing.add_plain(symbol)
     set_of = plain[symbols]
     known: dict[tuple[int, int], int] = {}
     found, previous_place = 0, -2
@@ -99,27 +87,72 @@ def build_state_sets(symbols: IntArray, meanings: Sequence[Meaning], chain: Laun
         key = (found if place == previous_place + 1 else before, symbol)
         found = known.get(key, -1)
         if found < 0:
-            found = known[key] = add(symbol, key[0])
+            found = known[key] = growing.add_following(*key)
         set_of[place] = found
         previous_place = place
+    states = growing.states
     sizes = np.array([each.size for each in states], dtype=np.int64)
     return StateSets(
         set_of=set_of,
-        symbol_of=np.array(symbol_of, dtype=np.int64),
+        symbol_of=np.array(growing.symbol_of, dtype=np.int64),
         starts=np.concatenate([[0], np.cumsum(sizes)]),
         states=np.concatenate(states),
     )
 
 
-def _reachable(chain: LaunchChain, origins: IntArray, sites: IntArray) -> IntArray:
-    """The sites that the program can come to from any of the others, or from outside; all where it cannot.
+class _GrowingSets:
+    """The sets found so far, each with how probable its states are by what came before, pauses aside.
 
-    After a lost stretch that is too little: then dispatches are strangers, until a kernel that XLA generated shows
-    where the program is.
+    What can be reached by jumps only is left out, and what is as improbable. After a lost stretch that is too much:
+    then dispatches are strangers, until a kernel of few sites shows where the program is.
     """
-    outside = chain.graph.outside
-    is_reached = chain.is_real[np.ix_(np.append(origins, outside), sites)].any(axis=0)
-    return sites[is_reached] if is_reached.any() else sites
+
+    def __init__(self, meanings: Sequence[Meaning], chain: LaunchChain) -> None:
+        outside = chain.graph.outside
+        self._meanings = meanings
+        self._chain = chain
+        self._numbers: dict[tuple[int, bytes, bytes], int] = {}
+        # Before the first dispatch the program may stand anywhere: set 0. Nothing stays there.
+        self.states: list[IntArray] = [np.arange(outside + 1, dtype=np.int64)]
+        self.symbol_of = [-1]
+        self._weights: list[FloatArray] = [np.ones(outside + 1)]
+
+    def add_plain(self, symbol: int) -> int:
+        """The set of a symbol whose sites do not depend on what was before."""
+        meaning = self._meanings[symbol]
+        states = np.append(meaning.sites, self._chain.graph.outside)
+        return self._add(symbol, states, np.append(meaning.weights, meaning.outside))
+
+    def add_following(self, before: int, symbol: int) -> int:
+        """The set of a symbol behind a dispatch with that set."""
+        meaning, outside = self._meanings[symbol], self._chain.graph.outside
+        origins, weights = self.states[before], self._weights[before]
+        origins = np.where(origins > outside, origins - outside - 1, origins)
+        targets = np.append(meaning.sites, outside)
+        given = np.append(meaning.weights, meaning.outside)
+        arrived = (weights @ self._chain.move[np.ix_(origins, targets)]) * given
+        states = targets
+        if meaning.stay is not None and before > 0:
+            stays, at = np.unique(origins[origins < outside], return_inverse=True)
+            stayed = np.bincount(at.reshape(-1), weights=weights[origins < outside], minlength=stays.size)
+            states = np.concatenate([targets, outside + 1 + stays])
+            arrived = np.concatenate([arrived, stayed * meaning.stay[stays]])
+        is_kept = arrived > _IMPROBABLE * arrived.max()
+        if before > 0:
+            is_kept[: targets.size] &= self._chain.is_real[np.ix_(origins, targets)].any(axis=0)
+        is_kept[meaning.sites.size] = True
+        return self._add(symbol, states[is_kept], arrived[is_kept])
+
+    def _add(self, symbol: int, states: IntArray, weights: FloatArray) -> int:
+        weights = weights / weights.max()
+        # Histories that differ and come to the same are one.
+        key = (symbol, states.tobytes(), np.round(np.log10(weights)).astype(np.int8).tobytes())
+        if key not in self._numbers:
+            self._numbers[key] = len(self.states)
+            self.states.append(states)
+            self.symbol_of.append(symbol)
+            self._weights.append(weights)
+        return self._numbers[key]
 
 
 def build_move_matrices(
