@@ -41,6 +41,7 @@ class AlignmentOptions:
         training_count: dispatches, from the first on, that habits are learned from.
         rounds_count: rounds of learning.
         compile_loops: use numba; None: where it is installed.
+        most_sites_count: launch sites of all programs together that are looked for; memory grows with their square.
     """
 
     certain_ratio: float = 0.999
@@ -48,6 +49,7 @@ class AlignmentOptions:
     training_count: int = 40_000
     rounds_count: int = 4
     compile_loops: bool | None = None
+    most_sites_count: int = 6_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -18,7 +18,7 @@ from rocktools.correlate.device_alignment import DeviceLinks, Schedules, align_d
 from rocktools.correlate.dispatch_symbols import build_dispatch_table
 from rocktools.correlate.forward_backward import is_compiling
 from rocktools.correlate.lane_alignment import AlignmentOptions
-from rocktools.correlate.launch_sites import build_launch_plan
+from rocktools.correlate.launch_sites import LaunchPlan, build_launch_plan
 from rocktools.correlate.schedule_edges import ScheduleLinks, build_schedule_edges
 from rocktools.findings import Finding, Severity
 from rocktools.hlo.program import CompiledProgram
@@ -90,7 +90,8 @@ def align_programs(
     options = options or AlignmentOptions()
     compile_loops = is_compiling() if options.compile_loops is None else options.compile_loops
     findings = [_no_sequence(program) for program in programs if program.thunks is None]
-    plans = [plan for plan in map(build_launch_plan, programs) if plan is not None]
+    plans, too_long = _plans_within(programs, options.most_sites_count)
+    findings += [_too_long(program, options.most_sites_count) for program in too_long]
     table = build_dispatch_table(dispatches)
     depth = max((len(site.loops) for plan in plans for site in plan.sites), default=0)
     links = ScheduleLinks.empty(table.symbol_of.size, depth)
@@ -114,6 +115,23 @@ def align_programs(
     return Alignment(edges=edges, findings=tuple(findings), devices=tuple(devices))
 
 
+def _plans_within(
+    programs: Sequence[CompiledProgram], most_sites: int
+) -> tuple[list[LaunchPlan], list[CompiledProgram]]:
+    """Plans of the programs, in their order; and those that are too long to be looked for beside the ones before."""
+    plans: list[LaunchPlan] = []
+    too_long: list[CompiledProgram] = []
+    for program in programs:
+        plan = build_launch_plan(program)
+        if plan is None:
+            continue
+        if sum(len(each.sites) for each in plans) + len(plan.sites) > most_sites:
+            too_long.append(program)
+        else:
+            plans.append(plan)
+    return plans, too_long
+
+
 def _store(links: ScheduleLinks, found: DeviceLinks) -> None:
     """Put the links of one device where they belong."""
     for part in found.parts:
@@ -133,6 +151,18 @@ def _store(links: ScheduleLinks, found: DeviceLinks) -> None:
             )
         if found.misfits:
             links.demote(rows[np.isin(links.program[rows], list(found.misfits))])
+
+
+def _too_long(program: CompiledProgram, most_sites: int) -> Finding:
+    return Finding(
+        rule="program-too-long",
+        severity=Severity.WARNING,
+        where=program.module.source,
+        message=f"{program.module.name} was not looked for: with the programs before it, it has more than "
+        f"{most_sites:,} launch sites",
+        numbers={"most_sites_count": most_sites},
+        advice="hand in only the programs that ran, the longest first",
+    )
 
 
 def _no_sequence(program: CompiledProgram) -> Finding:

@@ -206,6 +206,15 @@ def test_a_program_without_a_thunk_sequence_takes_no_part(tiny: CompiledProgram)
     require_frame(alignment.edges, DISPATCH_EDGES)
 
 
+def test_a_program_that_is_too_long_is_left_out_and_told(tiny: CompiledProgram) -> None:
+    trace = simulate(tiny, replace(STEPS, steps_count=3))
+    other = build_tiny(OTHER, "jit_other")  # 9 sites; the tiny program has 22
+    alignment = align_programs(trace.dispatches, [other, tiny], replace(NUMPY, most_sites_count=25))
+    [finding] = [each for each in alignment.findings if each.rule == "program-too-long"]
+    assert "jit_tiny" in finding.message
+    assert "jit_tiny" not in set(alignment.edges["program_id"].dropna())
+
+
 def test_no_dispatch_has_no_link(tiny: CompiledProgram) -> None:
     alignment = align_dispatches(DISPATCHES.empty(), tiny, NUMPY)
     assert len(require_frame(alignment.edges, DISPATCH_EDGES)) == 0
