@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import io
 import math
+import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -85,13 +87,18 @@ def render_roofline_png(roofline: Roofline, *, is_simulated: bool) -> bytes:
     return target.getvalue()
 
 
-def _style() -> Any:
+@contextmanager
+def _style() -> Iterator[None]:
+    """Our settings and matplotlib's defaults: the user's own would change the picture."""
     import matplotlib
 
-    # The user's own settings would change the picture; the back end is none of them, as no window is opened.
-    settings: dict[Any, Any] = {**matplotlib.rcParamsDefault, **_STYLE}
-    del settings["backend"]
-    return matplotlib.rc_context(settings)
+    with warnings.catch_warnings():
+        # Some versions complain about settings that are among their own defaults.
+        warnings.simplefilter("ignore", matplotlib.MatplotlibDeprecationWarning)
+        settings: dict[Any, Any] = {**matplotlib.rcParamsDefault, **_STYLE}
+        del settings["backend"]  # no window is opened
+        with matplotlib.rc_context(settings):
+            yield
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -228,16 +228,7 @@ class _Builder:
 
     def _mix(self, counted: pd.DataFrame) -> _Mix:
         """FLOPs at the peaks of their formats."""
-        flop: dict[tuple[str, str], int] = defaultdict(int)
-        known = counted[
-            counted["compute_flop"].notna().to_numpy() & (counted["compute_flop"] > 0).fillna(False).to_numpy()
-        ]
-        sums = known.groupby(["unit", "dtype"], observed=True, dropna=False)["compute_flop"].sum()
-        for (unit, dtype), value in sums.items():
-            name = None if pd.isna(dtype) else find_dtype_family(str(dtype))
-            flop[str(unit) if pd.notna(unit) else "unknown", name or ("unknown" if pd.isna(dtype) else str(dtype))] += (
-                int(value)
-            )
+        flop = _flop_by_kind(counted)
         seconds: dict[str, float] = defaultdict(float)
         without: list[str] = []
         lacking = 0
@@ -250,7 +241,7 @@ class _Builder:
                 seconds[unit] += value / peak.flop_per_s
         total = sum(flop.values())
         return _Mix(
-            flop=dict(flop),
+            flop=flop,
             compute_ns=max(seconds.values(), default=0.0) * NS_PER_S,
             without_peak=tuple(without),
             without_peak_ratio=lacking / total if total else 0.0,
@@ -286,6 +277,23 @@ class _Builder:
                     else f"no FLOPs in {self.wanted}"
                 )
         return None
+
+
+def _flop_by_kind(counted: pd.DataFrame) -> dict[tuple[str, str], int]:
+    """FLOPs by unit and format; what is not known of either is `unknown`."""
+    values = counted["compute_flop"].fillna(0).to_numpy(dtype=np.int64)
+    units, dtypes = counted["unit"].cat, counted["dtype"].cat
+    codes = (units.codes.to_numpy().astype(np.int64) + 1) * (len(dtypes.categories) + 1) + dtypes.codes.to_numpy() + 1
+    distinct, of = np.unique(codes, return_inverse=True)
+    sums = np.zeros(len(distinct), dtype=np.int64)
+    np.add.at(sums, of, values)
+    found: dict[tuple[str, str], int] = defaultdict(int)
+    for code, value in zip(distinct.tolist(), sums.tolist(), strict=True):
+        unit, dtype = divmod(code, len(dtypes.categories) + 1)
+        if value:
+            said = str(dtypes.categories[dtype - 1]) if dtype else "unknown"
+            found[str(units.categories[unit - 1]) if unit else "unknown", find_dtype_family(said) or said] += value
+    return dict(found)
 
 
 def _is_known(unit: str, dtype: str) -> bool:

@@ -131,7 +131,7 @@ def _priced(base: pd.DataFrame, kernel: pd.Series, kernels: pd.DataFrame, *, is_
     mine = kernels.reindex(kernel.to_numpy()).reset_index(drop=True)
     moved, total = mine[bytes_name], mine[_TOTAL]
     is_counted = (moved.notna() & total.notna()).to_numpy()
-    is_certain = np.full(len(base), True) if is_sure else mine["is_alike"].fillna(False).to_numpy(dtype=np.bool_)
+    is_certain = np.full(len(base), True) if is_sure else mine["is_alike"].eq(True).to_numpy(dtype=np.bool_)
     executions = base.assign(
         unit=None, dtype=None, compute_flop=_whole(total * 0), moved_bytes=_whole(moved), is_counted=is_counted,
         is_certain=is_certain, is_execution=True,
