@@ -100,7 +100,10 @@ def read_whole_rows(path: Path) -> tuple[pd.DataFrame, list[Finding]]:
 
 
 def _ends_with_its_time(line: bytes, columns: Sequence[str]) -> bool:
-    cells = next(csv.reader([line.decode("utf-8", errors="replace")]), [])
+    try:
+        cells = next(csv.reader([line.decode("utf-8", errors="replace")]), [])
+    except csv.Error:  # a NUL, in older Pythons
+        return False
     named = dict(zip((column.lower() for column in columns), cells, strict=False))
     start, end = (_integer(named.get(name, "")) for name in ("start_timestamp", "end_timestamp"))
     is_last = bool(columns) and columns[-1].lower() == "end_timestamp" and len(cells) == len(columns)

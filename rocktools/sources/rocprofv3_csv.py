@@ -152,7 +152,8 @@ def read_long_rows(path: Path, *, pass_label: str) -> tuple[pd.DataFrame, dict[s
     if rows.empty:
         raise NothingToRead("no-counter-rows", "it has no row of a counter", where=str(path))
     rows["process"] = [
-        guid or f"{path.stem}:{0 if pid is pd.NA else pid}" for guid, pid in zip(rows["guid"], rows["pid"], strict=True)
+        guid or f"{pass_label}:{0 if pid is pd.NA else pid}"
+        for guid, pid in zip(rows["guid"], rows["pid"], strict=True)
     ]
     known = rows[["process", "pid"]].dropna().drop_duplicates("process")
     pids = {str(process): int(pid) for process, pid in zip(known["process"], known["pid"], strict=True)}

@@ -17,6 +17,7 @@ from rocktools.counters.counter_table import EXECUTION, CounterTable, build_coun
 from rocktools.counters.meanings import PASS_DURATION
 from rocktools.errors import NothingToRead, UsageError
 from rocktools.findings import Finding
+from rocktools.rundir import read_pass_records
 from rocktools.sources.counted_rows import CountedFrames
 from rocktools.sources.rocprof_compute import PERF_FILE, is_workload, read_workload
 from rocktools.sources.rocprofv3_csv import is_counter_csv, read_counter_csv
@@ -148,8 +149,20 @@ def _from_workspace(workspace: Workspace) -> CountedFrames:
         values=values,
         agents=workspace.agents(),
         processes=workspace.processes(),
+        requested=_requested(workspace),
         findings=tuple(workspace.findings),
     )
+
+
+def _requested(workspace: Workspace) -> frozenset[str]:
+    """The counters that captures of ours asked for."""
+    names: set[str] = set()
+    for capture in {source.capture for source in workspace.sources()} - {None}:
+        assert capture is not None
+        for record in read_pass_records(capture):
+            names.update(map(str, record.facts.get("counters", ())))
+            names.update(str(name) for group in record.facts.get("groups", ()) for name in group)
+    return frozenset(names)
 
 
 def _read_csv(path: Path, labels: list[str]) -> list[CountedFrames]:
@@ -185,7 +198,9 @@ def _pass_label(file: Path, root: Path, files: Sequence[Path]) -> str:
 
 
 def _joined(parts: Sequence[CountedFrames]) -> CountedFrames:
-    """The files of one run together."""
+    """The files of one run together; a process label that several of them have gets another one in each."""
+    taken: list[str] = []
+    parts = [_relabelled(part, taken) for part in parts]
     return replace(
         parts[0],
         counted=_stacked(part.counted for part in parts),
@@ -196,8 +211,26 @@ def _joined(parts: Sequence[CountedFrames]) -> CountedFrames:
     )
 
 
+def _relabelled(part: CountedFrames, taken: list[str]) -> CountedFrames:
+    labels = {}
+    for label in map(str, part.processes["process"]):
+        labels[label] = unused_label(label, taken)
+        taken.append(labels[label])
+
+    def with_labels(frame: pd.DataFrame) -> pd.DataFrame:
+        return frame.assign(process=frame["process"].astype(str).map(labels).astype("category"))
+
+    return replace(
+        part,
+        counted=with_labels(part.counted),
+        values=with_labels(part.values),
+        agents=with_labels(part.agents),
+        processes=with_labels(part.processes),
+    )
+
+
 def _stacked(frames: Iterable[pd.DataFrame]) -> pd.DataFrame:
     """Rows of frames of one spec; labels stay categories."""
     listed = list(frames)
-    dtypes = listed[0].dtypes.to_dict()
+    dtypes = {name: str(dtype) for name, dtype in listed[0].dtypes.items()}  # "category", whatever is in it
     return pd.concat([frame.astype(object) for frame in listed], ignore_index=True).astype(dtypes)
