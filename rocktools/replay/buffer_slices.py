@@ -1,7 +1,7 @@
-"""The buffer assignment in an HloProto -> where each value of a program lies in memory, and what of an instruction shares.
+"""The buffer assignment in an HloProto -> where each value of a program lies, and what of an instruction shares.
 
-XLA decides where values lie when it assigns buffers; whether an output of a kernel may lie in an operand's buffer changes
-the kernel's arguments, and so its code. Field numbers are those of `BufferAssignmentProto` in XLA's `hlo.proto`.
+XLA decides where values lie when it assigns buffers; whether an output of a kernel may lie in the buffer of an operand
+changes the arguments of the kernel, and so its code. Field numbers are those of `BufferAssignmentProto` in XLA's `hlo.proto`.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def guess_shared_buffers(module: HloModule, instruction: Instruction) -> tuple[S
     if computation is None or root is None:
         return ()
     inner = {each.name: each for each in computation.instructions}
-    results = [((), root)]
+    results: list[tuple[Index, Instruction]] = [((), root)]
     if root.opcode == "tuple":
         results = [((index,), inner[name]) for index, name in enumerate(root.operands) if name in inner]
     found = []

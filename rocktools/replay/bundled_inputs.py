@@ -1,8 +1,8 @@
 """Values of a replay's inputs, the same on every machine: from raw bits of Philox, or from files of captured operands.
 
-One file, standard library, numpy and ml_dtypes (which JAX brings): it is copied into each bundle and must know nothing of
-rocktools. No method of numpy's Generator is used, since their streams may change between versions; the raw bits of a bit
-generator may not (NEP 19).
+One file, standard library, numpy and ml_dtypes (which JAX brings): it is copied into each bundle and must know nothing
+of rocktools. No method of numpy's Generator is used, since their streams may change between versions; the raw bits of a
+bit generator may not (NEP 19).
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ def numpy_dtype(dtype: str) -> np.dtype[Any]:
     found = getattr(ml_dtypes, _OF_ML_DTYPES.get(dtype, ""), None)
     if found is None:
         raise TypeError(f"this ml_dtypes has no type for XLA's {dtype}")
-    return np.dtype(found)
+    kind: np.dtype[Any] = np.dtype(found)
+    return kind
 
 
 def make_inputs(
@@ -108,7 +109,8 @@ def _data(key: str, count: int, dtype: str, *, is_positive: bool) -> np.ndarray[
         kind = numpy_dtype(dtype)
         bits = int(dtype[1:])
         words = (_bits(key, count) & np.uint64(2**bits - 1)).astype(np.int64)
-        return (words - 2 ** (bits - 1) if dtype[0] == "s" else words).astype(kind)
+        integers: np.ndarray[Any, Any] = (words - 2 ** (bits - 1) if dtype[0] == "s" else words).astype(kind)
+        return integers
     values = _nearly_normal(_bits(key, count))
     if is_positive or dtype == "f8e8m0fnu":
         values = np.abs(values) + np.float32(0.0625)
@@ -123,7 +125,8 @@ def _nearly_normal(words: np.ndarray[Any, np.dtype[np.uint64]]) -> np.ndarray[An
     for shift in (0, 16, 32, 48):
         total += ((words >> np.uint64(shift)) & np.uint64(0xFFFF)).astype(np.int64)
     # Each of the four has variance (65536**2 - 1) / 12; the standard deviation of their sum is 37837.2.
-    return (total - 2 * 65535).astype(np.float32) * np.float32(1 / 37837.2)
+    scaled: np.ndarray[Any, np.dtype[np.float32]] = (total - 2 * 65535).astype(np.float32) * np.float32(1 / 37837.2)
+    return scaled
 
 
 def _indices(key: str, count: int, entry: Mapping[str, Any]) -> np.ndarray[Any, Any]:

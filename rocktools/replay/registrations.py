@@ -1,4 +1,4 @@
-"""Custom-call targets -> who registers them: the plugin itself, a Python package, a callback of the job, or nobody known.
+"""Custom-call targets -> who registers them: the plugin itself, a Python package, the job, or nobody known.
 
 Sources: XLA's own targets in `xla/service/gpu/cublas_cudnn.h` and `custom_call_target`s of `xla/backends/gpu`; those of
 jaxlib in its `gpu_*.py`; Transformer Engine's in `transformer_engine/jax/cpp_extensions`; callbacks in

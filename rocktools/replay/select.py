@@ -134,7 +134,7 @@ def _unknown_kernel(program: CompiledProgram, kernel_name: str, reason: str) -> 
     near = nearest_names(kernel_name, known)
     return UsageError(
         "unknown-kernel",
-        f"nothing in the program {program.module.name} launches a kernel {kernel_name!r}{': ' if reason else ''}{reason}",
+        f"nothing in {program.module.name} launches a kernel {kernel_name!r}{': ' if reason else ''}{reason}",
         where=program.module.source,
         hint=", ".join(near) if near else "a library's kernel has no HLO name: --instruction NAME of its custom call",
     )
@@ -165,7 +165,8 @@ def _thunks_of(program: CompiledProgram, instruction: Instruction) -> tuple[Thun
     if instruction.opcode == "async-start":
         for called in instruction.called:
             computation = program.module.computations.get(called)
-            names.update(each.name for each in computation.instructions if computation is not None)
+            if computation is not None:
+                names.update(each.name for each in computation.instructions)
     return tuple(thunk for thunk in program.thunks.walk() if thunk.instruction in names)
 
 
