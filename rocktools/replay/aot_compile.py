@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from rocktools.errors import CaptureError
+from rocktools.errors import ReplayError
 from rocktools.process import ProcessRequest, ProcessResult, Stop, run_process
 from rocktools.replay.aot_target import Target
 from rocktools.replay.compile_job import CompileJob, ModuleFiles, write_job
@@ -116,7 +116,7 @@ def compile_modules(
         on_progress: called with how many are done and how many there are.
 
     Raises:
-        CaptureError: the plugin cannot be used at all, so no module could be tried.
+        ReplayError: the plugin cannot be used at all, so no module could be tried.
         KeyboardInterrupt: an interrupt came meanwhile.
     """
     with tempfile.TemporaryDirectory(prefix="rocktools-aot-") as name:
@@ -183,7 +183,7 @@ def _work(
     if begun is not None:
         return {begun.number: (CompileOutcome.CRASHED, _reason_of(log, result))}
     if any(one.is_untouched for one in files):
-        raise CaptureError(
+        raise ReplayError(
             "aot-worker",
             f"the ROCm plugin cannot be used: {_reason_of(log, result)}",
             where=str(environment.plugin),

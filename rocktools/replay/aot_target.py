@@ -2,16 +2,18 @@
 
 XLA takes it as a text proto (`GpuTargetConfigProto`, its compile-only topologies). What a compilation does with it:
 `gcn_arch_name` decides the machine code; launch limits, shared memory and the number of compute units decide tiles
-and fusions; the size of the memory decides what is computed again instead of being kept.
+and fusions; the size of the memory decides what is computed again instead of being kept. XLA writes the description
+that it compiled for beside its dumps (`*.gpu_target_config.pbtxt`), and such a file is a target too.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rocktools.errors import UsageError, nearest_names
+from rocktools.errors import InputError, UsageError, nearest_names
 from rocktools.yaml_file import YamlFile, read_yaml_file
 
 TARGET_SCHEMA = "rocktools.target/1"
@@ -24,6 +26,9 @@ _INTEGERS = (
     "registers_per_core_limit", "registers_per_block_limit",
 )  # fmt: skip
 _CLOCK = "clock_rate_ghz"
+_DUMPED_SUFFIXES = (".pbtxt", ".txtpb", ".textproto")
+_DUMPED_ARCHITECTURE = re.compile(r'\bgcn_arch_name:\s*"(gfx[0-9a-f]+)')
+_DUMPED_TITLE = re.compile(r'\bdevice_description_str:\s*"([^"]*)"')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +56,7 @@ def shipped_targets() -> tuple[str, ...]:
 
 
 def read_target(name: str) -> Target:
-    """The device of that name, upper or lower case, or of a YAML file.
+    """The device of that name, upper or lower case, of a YAML file, or of a description that XLA dumped.
 
     Raises:
         UsageError: there is none.
@@ -63,9 +68,35 @@ def read_target(name: str) -> Target:
     path = Path(name)
     if path.suffix in (".yaml", ".yml") and path.exists():
         return _read(path)
+    if path.suffix in _DUMPED_SUFFIXES and path.exists():
+        return _read_dumped(path)
     near = nearest_names(name, shipped_targets()) or shipped_targets()
     raise UsageError(
         "unknown-target", f"no target {name!r} is known", hint=f"{', '.join(near)}, or a YAML file of yours"
+    )
+
+
+def targets_of(architecture: str) -> tuple[Target, ...]:
+    """The shipped descriptions of devices of an architecture, such as `gfx950`."""
+    targets = [read_target(name) for name in shipped_targets()]
+    return tuple(target for target in targets if target.architecture == architecture)
+
+
+def _read_dumped(path: Path) -> Target:
+    """A text proto that goes to XLA as it is."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(_REFERENCE, f"the file cannot be read: {error}", where=str(path)) from error
+    architecture, title = _DUMPED_ARCHITECTURE.search(text), _DUMPED_TITLE.search(text)
+    if architecture is None:
+        raise InputError(_REFERENCE, "the description names no AMD architecture (gcn_arch_name)", where=str(path))
+    return Target(
+        name=path.name,
+        title=title[1] if title else architecture[1],
+        architecture=architecture[1],
+        configuration=text,
+        path=path,
     )
 
 

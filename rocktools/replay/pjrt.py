@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rocktools.errors import CaptureError, UnsupportedVersion
+from rocktools.errors import ReplayError, UnsupportedVersion
 
 _POINTER, _SIZE = ctypes.c_void_p, ctypes.c_size_t
 # Number of a function behind the version of the interface, from 0.
@@ -83,7 +83,7 @@ _Serialize = _arguments(
 _Handle = _arguments("_Handle", ("handle", _POINTER))
 
 
-class PjrtRefusal(CaptureError):
+class PjrtRefusal(ReplayError):
     """The plugin answered a call with an error."""
 
 
@@ -94,7 +94,7 @@ class PjrtPlugin:
         """Load and initialize it.
 
         Raises:
-            CaptureError: it cannot be loaded: a library it needs is missing or is another version.
+            ReplayError: it cannot be loaded: a library it needs is missing or is another version.
             UnsupportedVersion: its interface has not the functions that are needed.
             PjrtRefusal: it did not want to be initialized.
         """
@@ -102,7 +102,7 @@ class PjrtPlugin:
             library = ctypes.CDLL(str(path))
             get_api = library.GetPjrtApi
         except (OSError, AttributeError) as error:
-            raise CaptureError("pjrt-load", f"the plugin cannot be loaded: {error}", where=str(path)) from error
+            raise ReplayError("pjrt-load", f"the plugin cannot be loaded: {error}", where=str(path)) from error
         get_api.restype = _POINTER
         self._api: int = get_api()
         self.path = path

@@ -8,6 +8,7 @@ silence. Field numbers: xla/pjrt/proto/compile_options.proto, xla/service/hlo.pr
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from rocktools.errors import DamagedFile
 from rocktools.protos import Field, build_messages
@@ -39,24 +40,24 @@ def build_compile_options(
 
     messages = _messages()
     try:
-        shape = messages["Module"].FromString(module).program_shape  # type: ignore[attr-defined]
+        shape = messages["Module"].FromString(module).program_shape
     except DecodeError as error:
         raise DamagedFile("hlo-module", "the module to compile is no HLO proto") from error
     if not shape.result:
         raise DamagedFile("hlo-module", "the module to compile does not say the shapes of its entry")
-    options = messages["CompileOptions"](argument_layouts=list(shape.parameters))  # type: ignore[call-arg]
-    build = options.build  # type: ignore[attr-defined]
+    options = messages["CompileOptions"](argument_layouts=list(shape.parameters))
+    build = options.build
     build.device_ordinal = -1  # none
     build.result_layout = shape.result
     build.num_replicas, build.num_partitions = replicas_count, partitions_count
     build.run_backend_only = is_backend_only
     for name, value in (overrides or {}).items():
-        _set(options.overrides[name], value)  # type: ignore[attr-defined]
+        _set(options.overrides[name], value)
     serialized: bytes = options.SerializeToString(deterministic=True)
     return serialized
 
 
-def _set(override, value: OptionValue) -> None:  # type: ignore[no-untyped-def]  # a message, known at run time
+def _set(override: Any, value: OptionValue) -> None:
     if isinstance(value, bool):
         override.bool_field = value
     elif isinstance(value, int):
@@ -67,7 +68,7 @@ def _set(override, value: OptionValue) -> None:  # type: ignore[no-untyped-def] 
         override.string_field = value
 
 
-def _messages():  # type: ignore[no-untyped-def]  # message classes, known at run time
+def _messages() -> dict[str, Any]:
     return build_messages(
         "rocktools.compile_options",
         {
