@@ -164,7 +164,8 @@ def _link_first_kernels(knowledge: LaneKnowledge, lane: Lane, done: LanePass, op
     label = np.where(decoding.is_first | is_open, label, UNLINKED)
     iterations = _iterations(chain, done)
     is_lone = _find_lone(chain, done)
-    label = np.where(is_lone, np.minimum(label, LIKELY), label)
+    is_doubtful = is_lone | _find_mistakable_ends(chain, done)
+    label = np.where(is_doubtful, np.minimum(label, LIKELY), label)
     own = np.array(
         [
             meaning.ground is Ground.EXACT and np.unique(instructions[meaning.sites]).size == 1
@@ -271,6 +272,18 @@ def _find_lone(chain: LaunchChain, done: LanePass) -> BoolArray:
     least = np.minimum(_LONE_STRETCH, sizes)[graph.program_of[position]]
     is_lone[placed] = lengths[stretch] < least
     return is_lone
+
+
+def _find_mistakable_ends(chain: LaunchChain, done: LanePass) -> BoolArray:
+    """Dispatches beside the outside whose kernel also runs there, and takes the place of a lost one of the program."""
+    is_outside = done.decoding.position == chain.graph.outside
+    symbols = done.lane.symbols
+    runs_outside = np.zeros(int(symbols.max()) + 1, dtype=np.bool_)
+    runs_outside[symbols[is_outside]] = True
+    is_beside = np.zeros(is_outside.size, dtype=np.bool_)
+    is_beside[1:] |= is_outside[:-1]
+    is_beside[:-1] |= is_outside[1:]
+    return np.asarray(is_beside & runs_outside[symbols])
 
 
 def _lost_count(knowledge: LaneKnowledge, done: LanePass) -> float:
