@@ -37,7 +37,7 @@ class CommandLine:
         out, err = self._capsys.readouterr()
         assert "internal error" not in err, err
         assert "Traceback" not in err, err
-        assert code in (0, 1, 2)
+        assert code in (0, 1, 2, 3)
         return Ran(code, out, err)
 
     def rows(self, *arguments: object, code: int = 0) -> list[Row]:

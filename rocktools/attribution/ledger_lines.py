@@ -176,9 +176,7 @@ def _of_model(components: frozenset[str]) -> Callable[[BucketKey], bool]:
 
 
 def _gradient_lines(buckets: Sequence[BucketKey], component_map: ComponentMap) -> list[TableLine]:
-    """The rows of the backward table by what their products are the gradient of; none where no product is split."""
-    if not any(gradient for *_, gradient in buckets):
-        return []
+    """The rows of the backward table by what their products are the gradient of; there is always one for each."""
     kinds = ((Gradient.ACTIVATION.value, "Dgrad"), (Gradient.WEIGHT.value, "Wgrad"), ("", "neither, or not told apart"))
     lines = [
         TableLine(

@@ -14,8 +14,9 @@ import pandas as pd
 from rocktools.analytic.occurrences import Occurrence
 from rocktools.attribution.components import ComponentMap
 from rocktools.attribution.ledger import BucketSet, Place
-from rocktools.attribution.ledger_lines import CROSS_TABLE, TABLES, LinedTable, TableLine, build_lines
+from rocktools.attribution.ledger_lines import CROSS_TABLE, GRADIENTS_TABLE, TABLES, LinedTable, TableLine, build_lines
 from rocktools.attribution.ledger_measures import LedgerArrays, LedgerMeasures, arrays_of
+from rocktools.attribution.phases import BookedPhase
 from rocktools.frames import Column, FrameSpec, nullable_int64, require_frame
 from rocktools.timeline.activities import labels_column
 from rocktools.timeline.grouping import IntArray
@@ -63,7 +64,10 @@ def build_tables(
         occurrences: what a workload expects; each is put beside the line of its phase and component.
     """
     arrays = arrays_of(measures)
-    rows = [row for table in build_lines(arrays.buckets, component_map) for row in _rows_of(table, arrays, occurrences)]
+    tables = build_lines(arrays.buckets, component_map)
+    if not any(gradient for _, phase, _, gradient in arrays.buckets if phase == BookedPhase.BACKWARD.value):
+        tables = [table for table in tables if table.name != GRADIENTS_TABLE]  # it would repeat the backward table
+    rows = [row for table in tables for row in _rows_of(table, arrays, occurrences)]
     texts = ("row", "components", "critical_device", "state", "note")
     columns: dict[str, object] = {}
     for column in LEDGER_ROWS.columns:

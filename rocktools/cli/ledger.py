@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 _SCHEMA = "rocktools.ledger/1"
 _PARTS = ("tables", "buckets", "reconciliation", "steps")
 _TITLES = {
-    "phases": "phases",
     "forward": "forward, by component",
     "backward": "backward, by component",
     "rematerialized": "rematerialized forward work, by component",
@@ -50,17 +49,13 @@ _SHOWN = (
     *("row", "mean_ns", "share_ratio", "union_ns", "lowest_ns", "highest_ns", "critical_device"),
     *("rows_count", "expected_count", "found_count", "state"),
 )
+_IF_ANY = {"expected_count", "found_count", "state"}
 _OF_DEVICES = {"lowest_ns", "highest_ns", "critical_device"}
 _OPTIONAL = (
-    "state",
-    "rows_count",
-    "union_ns",
-    "expected_count",
-    "found_count",
-    "critical_device",
-    "highest_ns",
-    "lowest_ns",
+    *("state", "found_count", "expected_count", "union_ns", "rows_count", "critical_device"),
+    *("highest_ns", "lowest_ns"),
 )
+_RECONCILED_ROWS = 24  # for people; `rocktools overlap` and the other formats have all
 
 
 @click.command("ledger")
@@ -154,23 +149,25 @@ def _ledger_of_ranks(request: LedgerRequest, workload: Workload | None, workers:
 
 def _tables(ledger: Ledger) -> list[Table]:
     """The tables that say something, for people: without lines that have neither time nor a state."""
+    from rocktools.render.table import top_rows
+
     shown = []
     for name, rows in ledger.tables.groupby("table", observed=True, sort=False):
         says = (rows["rows_count"].fillna(0) > 0) | rows["state"].notna()
         if name == "phases" or (rows["rows_count"].fillna(0) > 0).any():
             shown.append(_ledger_table(ledger, rows[says if name != "phases" else rows.index >= 0], str(name)))
-    return [*shown, _part(ledger, "reconciliation", is_for_people=True)]
+    reconciliation = _part(ledger, "reconciliation", is_for_people=True)
+    return [*shown, top_rows(reconciliation, _RECONCILED_ROWS)]
 
 
 def _ledger_table(ledger: Ledger, rows: pd.DataFrame, name: str) -> Table:
     from rocktools.attribution.ledger_tables import LEDGER_ROWS
 
     hidden = set() if ledger.reconciliation["device"].nunique() > 1 else _OF_DEVICES
-    if not rows["expected_count"].notna().any():
-        hidden = hidden | {"expected_count", "found_count"}
+    hidden = hidden | {column for column in _SHOWN if column in _IF_ANY and not rows[column].notna().any()}
     names = [name for name in _SHOWN if name not in hidden]
     title = _TITLES.get(name, name)
-    return _table(ledger, rows[names], LEDGER_ROWS, f"{ledger.title}; {title}" if name == "phases" else title)
+    return _table(ledger, rows[names], LEDGER_ROWS, ledger.title if name == "phases" else title)
 
 
 def _part(ledger: Ledger, part: str, *, is_for_people: bool = False) -> Table:

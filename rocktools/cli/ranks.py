@@ -69,7 +69,11 @@ def command(request: LedgerRequest, workers: Workers, part: str | None, output: 
     else:
         from rocktools.render.table import top_rows
 
-        tables = [top_rows(_table(compared, name, is_simulated=is_simulated), output.top_count) for name in _PARTS[:-1]]
+        is_text = output.table_format is TableFormat.TABLE
+        tables = [
+            top_rows(_table(compared, name, is_simulated=is_simulated, is_for_people=is_text), output.top_count)
+            for name in _PARTS[:-1]
+        ]
         head = {
             "verdicts": [_verdict_record(verdict) for verdict in compared.late.verdicts],
             "findings": [finding.as_dict() for finding in findings],
@@ -82,13 +86,17 @@ def command(request: LedgerRequest, workers: Workers, part: str | None, output: 
     return exit_code_of(findings)
 
 
-def _table(compared: RankComparison, part: str, *, is_simulated: bool) -> Table:
+def _table(compared: RankComparison, part: str, *, is_simulated: bool, is_for_people: bool = False) -> Table:
     from rocktools.evidence import Evidence
     from rocktools.render.table import table_from_spec
 
     spec, frame = _frame(compared, part)
     is_matched = part in ("skew", "operations", "collectives")
-    shown = [name for name in frame.columns if name != "run" or frame[name].nunique() > 1]
+    hidden = {"run"} if frame["run"].nunique() < 2 else set()
+    if is_for_people and part == "spread":
+        # One device is not apart from any; the distance in time is that of the two columns beside it.
+        frame, hidden = frame[frame["devices_count"] > 1], hidden | {"spread_ns"}
+    shown = [name for name in frame.columns if name not in hidden]
     return table_from_spec(
         frame[shown],
         spec,
