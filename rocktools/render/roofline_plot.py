@@ -90,11 +90,11 @@ def render_roofline_png(roofline: Roofline, *, is_simulated: bool) -> bytes:
 @contextmanager
 def _style() -> Iterator[None]:
     """Our settings and matplotlib's defaults: the user's own would change the picture."""
-    import matplotlib
-
     with warnings.catch_warnings():
-        # Some versions complain about settings that are among their own defaults.
-        warnings.simplefilter("ignore", matplotlib.MatplotlibDeprecationWarning)
+        # Some versions complain about their own defaults, or about how they use a newer pyparsing.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        import matplotlib
+
         settings: dict[Any, Any] = {**matplotlib.rcParamsDefault, **_STYLE}
         del settings["backend"]  # no window is opened
         with matplotlib.rc_context(settings):

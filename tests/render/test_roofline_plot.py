@@ -15,8 +15,6 @@ from rocktools.devices.files import read_device
 from rocktools.render.roofline_plot import LABELS_COUNT, render_roofline_png, render_roofline_svg
 from rocktools.roofline.points import build_roofline
 
-pytest.importorskip("matplotlib")
-
 
 def _roofline(count=6, device=None, origin=ORIGIN):
     rows = [
@@ -80,9 +78,8 @@ def test_only_the_longest_points_have_labels_and_the_rest_is_counted():
 @pytest.mark.parametrize("spread", [0, 1, 40])
 def test_labels_do_not_lie_on_each_other(spread):
     """Points on one spot, close together and far apart: the boxes of the labels that are left are apart."""
+    render_roofline_png(_roofline(), is_simulated=False)  # imports matplotlib, whose old versions warn then
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    from rocktools.render import roofline_plot
 
     rows = [
         {"name": f"a_rather_long_kernel_name_{n}", "end_ns": 1000, "compute_flop": 500 + spread * n, "moved_bytes": 90}
@@ -98,7 +95,7 @@ def test_labels_do_not_lie_on_each_other(spread):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(FigureCanvasAgg, "__init__", remember)
-        roofline_plot.render_roofline_png(roofline, is_simulated=False)
+        render_roofline_png(roofline, is_simulated=False)
     figure = drawn[0]
     labels = [text for text in figure.axes[0].texts if text.get_text().startswith("a_rather")]
     assert labels
