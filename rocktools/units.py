@@ -88,5 +88,7 @@ def _four_digits(value: float) -> str:
     rounded = float(f"{value:.4g}")
     if rounded == int(rounded):
         return str(int(rounded))
+    if abs(rounded) < 1e-4:
+        return f"{rounded:.4g}"  # zeros in a row cannot be counted at a glance
     digits = max(0, 3 - math.floor(math.log10(abs(rounded))))
     return f"{rounded:.{digits}f}"
