@@ -181,11 +181,11 @@ def _work(
     begun = _begun(files)
     log = request.stderr_path.read_text(encoding="utf-8", errors="replace")
     if begun is not None:
-        return {begun.number: (CompileOutcome.CRASHED, _reason_of(log, result))}
+        return {begun.number: (CompileOutcome.CRASHED, reason_of(log, result))}
     if any(one.is_untouched for one in files):
         raise ReplayError(
             "aot-worker",
-            f"the ROCm plugin cannot be used: {_reason_of(log, result)}",
+            f"the ROCm plugin cannot be used: {reason_of(log, result)}",
             where=str(environment.plugin),
             hint="rocktools --version shows the versions; jax and jax-rocm7-pjrt must be of one version",
         )
@@ -198,7 +198,7 @@ def _begun(files: Sequence[ModuleFiles]) -> ModuleFiles | None:
     return begun[-1] if begun and not begun[-1].is_answered else None
 
 
-def _reason_of(log: str, result: ProcessResult) -> str:
+def reason_of(log: str, result: ProcessResult) -> str:
     """The line of the log that says why, or how the process ended."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     fatal = [line for line in lines if _FATAL.search(line)]
