@@ -211,8 +211,8 @@ def _library_warnings(call: Instruction) -> tuple[str, ...]:
     target = call.custom_call_target
     if target.startswith("__cublas$lt$") and '"selected_algorithm"' not in call.attributes.get("backend_config", ""):
         found.append(
-            "no algorithm is selected in the program: the library's first one runs, which the job ran, too, unless it was "
-            "autotuned; compare the name of the library's kernel (Cijk_...)"
+            "no algorithm is selected in the program: the library runs its first one, as the job did unless "
+            "it was autotuned; compare the name of the library's kernel (Cijk_...)"
         )
     elif target.startswith("__cublas$lt$"):
         found.append(
