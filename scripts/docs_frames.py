@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from docs_markdown import code, page, prose, table
 
-import rocktools.timeline
-import rocktools.workspace
+import rocktools
 from rocktools.frames import SPECS, FrameSpec
 
 # Table -> the command that prints it. A table without one cannot be written into the page.
@@ -18,12 +17,39 @@ _PRINTED_BY = {
     "KERNEL_STATS_BY_DEVICE": "rocktools kernels --by device",
     "KERNEL_STATS_BY_STREAM": "rocktools kernels --by stream",
     "KERNEL_STATS_BY_SHAPE": "rocktools kernels --by shape",
+    "KERNEL_STATS_BY_INSTRUCTION": "rocktools kernels --hlo",
     "DISPATCH_LIST": "rocktools dispatches",
     "COUNTED_DISPATCH_LIST": "rocktools dispatches --counted",
     "CONTENTS": "rocktools info --part contents",
     "DEVICES": "rocktools info --part devices",
     "COUNTERS": "rocktools info --part counters",
+    "INSTRUCTION_KINDS": "rocktools hlo info",
+    "LOOPS": "rocktools hlo info",
+    "LINK_COVERAGE": "rocktools link",
+    "LINK_UNLINKED_KERNELS": "rocktools link --part unlinked",
+    "LEDGER_ROWS": "rocktools ledger --part tables",
+    "RECONCILIATION": "rocktools overlap",
+    "BUSY_TIME": "rocktools overlap --convention compute_first",
+    "GAPS_BEFORE": "rocktools gaps",
+    "GAPS": "rocktools gaps --by gap",
+    "GAP_TOTALS": "rocktools gaps --by cause",
+    "DEVICE_MEANS": "rocktools ranks",
+    "DEVICE_SPREAD": "rocktools ranks --part spread",
+    "COLLECTIVE_SKEW": "rocktools ranks --part skew",
+    "OPERATION_SKEW": "rocktools ranks --part operations",
+    "COLLECTIVE_ARRIVALS": "rocktools ranks --part collectives",
+    "COLLECTIVE_RATES": "rocktools collectives",
+    "PROGRAM_MEMORY": "rocktools memory",
+    "BUFFERS": "rocktools memory --part buffers",
+    "HIGH_WATER": "rocktools memory --part devices",
+    "ROOFLINE": "rocktools roofline",
 }
+# What passes between functions only, and no command prints.
+_INTERNAL = {
+    *("HOST_STEPS", "LAUNCHES", "BACKWARD_COMPUTE", "COMMUNICATION_ROWS", "ROOFLINE_WORK", "COUNTED_ROWS"),
+    *("BUCKET_SUMS", "LINE_UNIONS", "COVERAGE", "UNLINKED_KERNELS", "MATCHED_COUNTERS"),
+}
+_PACKAGES = ("timeline", "workspace", "hlo", "correlate", "attribution", "analytic", "roofline", "counters")
 _DTYPES = (
     "Integers are `int64` where no value can be missing and `Int64` (pandas' nullable integer, missing is `<NA>`) "
     "where one can; `float64` is missing as NaN; `category` holds each text once. Nothing missing is ever 0."
@@ -41,10 +67,11 @@ def specs_of_tables() -> dict[str, FrameSpec]:
         UnprintedTableError: nobody said which command prints one of them.
     """
     found: dict[str, FrameSpec] = {}
-    for package in (rocktools.timeline, rocktools.workspace):
+    for name in _PACKAGES:
+        package = importlib.import_module(f"{rocktools.__name__}.{name}")
         for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
             for spec in _specs_in(vars(importlib.import_module(module.name)).values()):
-                if spec.name not in SPECS:
+                if spec.name not in SPECS and spec.name not in _INTERNAL:
                     found.setdefault(spec.name, spec)
     for name in found:
         if name not in _PRINTED_BY:
@@ -68,7 +95,9 @@ def render_frames() -> str:
         lines += _section(spec, SPECS, f"Printed by `{_PRINTED_BY[name]}`.")
     lines += [
         "",
-        "`rocktools info --part processes` prints the frame [PROCESSES](#processes).",
+        "`rocktools info --part processes` prints the frame [PROCESSES](#processes), `rocktools hlo list`"
+        " [INSTRUCTIONS](#instructions), `rocktools ledger --part buckets` [LEDGER](#ledger), `rocktools metrics`"
+        " [QUANTITIES](#quantities).",
         "",
         "In CSV two columns are added to every table: `evidence`, where the values come from, and `is_simulated`.",
     ]

@@ -252,7 +252,7 @@ def _attribute_of_row(node: ast.expr) -> str:
 def _rows_of_tuples(record: Record, name: str) -> list[Record]:
     """One record for each row of a table of tuples, one of whose elements is unpacked into `name`.
 
-    The table is a dictionary of the module, of which one row is taken or all are, or a tuple that the function loops over.
+    The table is a dictionary of the module, of which one row is taken or all are, or a tuple that is looped over.
     """
     function, module = record.scope.function, record.scope.module
     for node in ast.walk(function) if function is not None else ():
