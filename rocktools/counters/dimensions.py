@@ -16,6 +16,7 @@ from rocktools.errors import FormulaError, nearest_names
 
 SYMBOLS: Mapping[str, str] = {
     "B": "byte",
+    "KiB": "1024 bytes, as rocprofv3's FETCH_SIZE has them",
     "FLOP": "floating-point operation",
     "IOP": "integer operation",
     "mop": "unit of the MOPS counters: 512 operations",

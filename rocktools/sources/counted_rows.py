@@ -24,6 +24,7 @@ from rocktools.frames import (
     PROCESSES,
     WORKGROUP,
     FrameSpec,
+    nullable_int64,
     require_frame,
 )
 from rocktools.sources.rocpd.columns import exact_integer
@@ -127,9 +128,12 @@ def _parse_table(content: bytes, path: Path) -> pd.DataFrame:
 
 def parse_integers(texts: pd.Series) -> pd.Series:
     """`Int64` values; <NA> where a text is no integer. A fraction is cut off: the tool made a mean of whole times."""
-    unique = texts.unique()
-    known = {text: _integer(text) for text in unique}
-    return texts.map(known).astype("Int64")
+    known = {text: _integer(text) for text in texts.unique()}
+    found = [known[text] for text in texts]
+    # Never through float64, as pandas' own conversion of a column with gaps goes: times are beyond 2**53.
+    values = np.array([0 if value is None else value for value in found], dtype=np.int64)
+    is_missing = np.array([value is None for value in found], dtype=np.bool_)
+    return pd.Series(nullable_int64(values, is_missing), index=texts.index)
 
 
 def _integer(text: str) -> int | None:

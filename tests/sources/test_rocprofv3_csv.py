@@ -181,6 +181,11 @@ def test_a_value_that_is_cut_off_is_no_value(tmp_path):
     assert read(path).values["sum_value"].tolist() == [16.0]
 
 
+def test_times_keep_their_digits_beside_one_that_is_missing(tmp_path):
+    frames = read(write(tmp_path / "a.csv", ROCPROFV3, {"starttimestamp": "?"}, {"dispatchid": 8}))
+    assert frames.counted["pass_start_ns"].tolist() == [BOOT_NS]
+
+
 def test_rows_without_a_number_are_left_out_and_told(tmp_path):
     frames = read(write(tmp_path / "a.csv", COMPUTE, {}, {"dispatchid": 8, "countervalue": "inf"}, {"dispatchid": "x"}))
     assert frames.values["dispatch_id"].tolist() == [7]
