@@ -14,6 +14,7 @@ import pandas as pd
 
 from rocktools.attribution.attribute import attribute_dispatches
 from rocktools.attribution.classify import Bucket, classify_instructions
+from rocktools.attribution.collective_rates import COLLECTIVE_RATES, measure_collectives
 from rocktools.attribution.components import ComponentMap
 from rocktools.errors import NothingToRead
 from rocktools.findings import Finding, Severity
@@ -79,6 +80,14 @@ class AttributedRuns:
         at = match_rows(keys, self.dispatches, DISPATCHES.key)
         at = np.where((rows["kind"] == "dispatch").to_numpy(), at, -1)
         return rows.assign(host_call_id=self.dispatches["host_call_id"].array.take(at, allow_fill=True))
+
+    def collective_rates(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """COLLECTIVE_RATES of rows of ATTRIBUTED, each run with its own programs."""
+        parts = []
+        for label in sorted({str(name) for name in rows["run"].unique()}):
+            modules = {each.program_id: each.program.module for each in reversed(self.programs.get(label, ()))}
+            parts.append(measure_collectives(_of_run(rows, label), modules))
+        return _together([part for part in parts if len(part)], COLLECTIVE_RATES)
 
 
 def attribute_workspace(workspace: Workspace, options: AttributionOptions) -> AttributedRuns:
