@@ -363,25 +363,32 @@ def _evidences(formula: Formula, doubts: np.ndarray, is_there: np.ndarray) -> np
     return evidence
 
 
+# Doubt -> rule, what the quantities are, advice.
+_MIXED = {
+    Doubt.DIFFERENT_PASSES: (
+        "different-passes",
+        "computed from counters of different passes that belong into one",
+        "rocktools counters pack puts counters that belong together into one pass",
+    ),
+    Doubt.DIFFERENT_DISPATCHES: (
+        "different-dispatches",
+        "computed from counters of different dispatches, since none has all of them",
+        "sound only if all launches of the kernel do the same work",
+    ),
+    Doubt.IMPOSSIBLE_CLOCK: (
+        "impossible-clock",
+        "computed from elapsed cycles that imply a clock above the highest",
+        "the kernel is too short for them: packets of the profiler are counted too",
+    ),
+}
+
+
 def _mixed(doubt: Doubt, quantities: Sequence[str], where: str) -> Finding:
+    rule, what, advice = _MIXED[doubt]
     shown = ", ".join(quantities[:_SHOWN]) + (", ..." if len(quantities) > _SHOWN else "")
-    what, advice = {
-        Doubt.DIFFERENT_PASSES: (
-            "computed from counters of different passes that belong into one",
-            "rocktools counters pack puts counters that belong together into one pass",
-        ),
-        Doubt.DIFFERENT_DISPATCHES: (
-            "computed from counters of different dispatches, since none has all of them",
-            "sound only if all launches of the kernel do the same work",
-        ),
-        Doubt.IMPOSSIBLE_CLOCK: (
-            "computed from elapsed cycles that imply a clock above the highest",
-            "the kernel is too short for them: packets of the profiler are counted too",
-        ),
-    }[doubt]
     count = f"{len(quantities)} {'quantity is' if len(quantities) == 1 else 'quantities are'}"
     return Finding(
-        rule=doubt.value.replace("_", "-"),
+        rule=rule,
         severity=Severity.WARNING,
         where=where,
         message=f"{count} {what}: {shown}",
