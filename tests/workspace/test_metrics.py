@@ -215,10 +215,8 @@ def test_nothing_named_is_told():
         read_metrics([])
 
 
-@pytest.fixture(scope="module")
-def captured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def _captured(place: Path, *more: str) -> Path:
     """A run directory that `rocktools pmc` made with the stand-ins."""
-    place = tmp_path_factory.mktemp("counted")
     tools = install_standins(place / "bin", version="1.4.1")
     (place / "state").mkdir()
     counters = "SQ_WAVES,SQ_WAVE_CYCLES,GRBM_GUI_ACTIVE,TCC_HIT,TCC_MISS,TCC_EA0_RDREQ,TCC_EA0_WRREQ,TCC_EA0_WRREQ_64B"
@@ -226,13 +224,16 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", f"{tools}{os.pathsep}{os.environ['PATH']}")
         patch.setenv(STATE, str(place / "state"))
-        chosen = ["--kernel", "loop_fusion_3", "--counters", counters]
+        chosen = ["--kernel", "loop_fusion_3", "--counters", counters, *more]
         assert main(["pmc", *options, *chosen, "--", sys.executable, str(APP)]) == 0
     return place / "run"
 
 
-def test_a_run_directory_of_ours_gives_quantities_and_knows_what_was_asked_for(captured):
-    metrics = read_metrics([captured])
+@pytest.mark.parametrize("more", [(), ("--passes-in-process",)], ids=["runs", "replay"])
+def test_a_run_directory_of_ours_gives_quantities_and_knows_what_was_asked_for(tmp_path, more):
+    """Passes are runs of the program, or replays of each kernel in one run."""
+    metrics = read_metrics([_captured(tmp_path, *more)])
     known = set(metrics.frame.loc[metrics.frame["value"].notna(), "quantity"])
-    assert {"waves", "l2_hit_ratio", "fabric_write_bytes", "elapsed_cycles", "resident_waves"} <= known
+    assert {"waves", "fabric_write_bytes", "elapsed_cycles", "resident_waves"} <= known
     assert {"SQ_WAVES", "TCC_HIT"} <= metrics.counted.table.requested
+    assert len({reading.pass_label for found in metrics.counted.table.readings.values() for reading in found}) > 1
