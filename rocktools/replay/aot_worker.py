@@ -16,9 +16,11 @@ import json
 import sys
 import traceback
 from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from rocktools.extras import require_extra
 from rocktools.replay.compile_job import write_answer
 
 REQUEST_NAME, ANSWER_NAME, FAILURE_NAME = "request.json", "answer.json", "failure.json"
@@ -64,8 +66,7 @@ def _make_devices(request: dict[str, str]) -> Sequence[Any]:
     By the functions of jaxlib that `jax.experimental.topologies` stands on: that module takes registered plugins only,
     and the ROCm plugin registers itself only where a GPU is.
     """
-    from jaxlib import xla_client
-
+    xla_client: Any = require_extra("jaxlib.xla_client", "aot", "compiling ahead of time")
     interface = xla_client.load_pjrt_plugin_dynamically("rocm", request["plugin"])
     xla_client.initialize_pjrt_plugin("rocm")
     topology = xla_client.make_c_api_device_topology(
@@ -94,8 +95,7 @@ def _call(script: Path, function: str, devices: Sequence[Any]) -> Any:
 
 def _lower(given: Any, devices: Sequence[Any]) -> Any:
     """The lowered program of what the function gave back."""
-    import jax
-
+    jax = _jax()
     if hasattr(given, "compile"):
         return given
     if hasattr(given, "lower"):
@@ -113,11 +113,16 @@ def _lower(given: Any, devices: Sequence[Any]) -> Any:
     return jitted.trace(*placed[0], **placed[1]).lower(lowering_platforms=("rocm",))
 
 
+def _jax() -> Any:
+    """The user's jax, whose types differ from version to version."""
+    return require_extra("jax", "aot", "compiling ahead of time")
+
+
 def _default_sharding(devices: Sequence[Any]) -> Any:
     """Of arguments that have none: on the one device, or whole on each."""
-    import jax
     import numpy as np
 
+    jax = _jax()
     if len(devices) == 1:
         return jax.sharding.SingleDeviceSharding(devices[0])
     mesh = jax.sharding.Mesh(np.array(devices), ("devices",))
@@ -126,8 +131,7 @@ def _default_sharding(devices: Sequence[Any]) -> Any:
 
 def _placed(leaf: Any, sharding: Any) -> Any:
     """The shape of an argument, on devices that can be compiled for."""
-    import jax
-
+    jax = _jax()
     if isinstance(leaf, jax.ShapeDtypeStruct) and leaf.sharding is not None:
         return leaf
     shape, dtype = getattr(leaf, "shape", None), getattr(leaf, "dtype", None)
@@ -138,14 +142,11 @@ def _placed(leaf: Any, sharding: Any) -> Any:
 
 
 def _answer(compiled: Any) -> dict[str, Any]:
-    import jax
-    import jaxlib
-
     memory = compiled.memory_analysis()
     return {
         "versions": {
-            "jax": jax.__version__,
-            "jaxlib": jaxlib.__version__,
+            "jax": metadata.version("jax"),
+            "jaxlib": metadata.version("jaxlib"),
             "python": ".".join(str(part) for part in sys.version_info[:3]),
         },
         "memory": {name: int(getattr(memory, theirs)) for name, theirs in _MEMORY.items() if hasattr(memory, theirs)},

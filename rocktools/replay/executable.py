@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -87,6 +87,13 @@ class GpuExecutable:
     def thunks_of(self, instruction: str) -> tuple[ExecutableThunk, ...]:
         """What was made for one HLO instruction, in order; several for a sort, none for what launches nothing."""
         return tuple(thunk for thunk in self.thunks if thunk.instruction == instruction)
+
+    def as_thunks(self, names: Iterable[str] | None = None) -> tuple[ExecutableThunk, ...]:
+        """Kernels of an executable without thunks, as if they had some, without launch; by name, or all."""
+        return tuple(
+            ExecutableThunk(thunk_id=0, kind="", instruction="", kernel_name=name, code=self.kernels[name])
+            for name in (self.kernels if names is None else names)
+        )
 
 
 def read_executable(path: Path | str) -> GpuExecutable:

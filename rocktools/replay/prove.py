@@ -2,7 +2,7 @@
 
 Levels, best first:
 
-    identical         machine code, launch and shared memory are the same
+    identical         the machine code is the same, and so are launch and shared memory where both sides say them
     equivalent        name, launch, registers, private and shared memory are the same
     similar           the name is the same, and so is the duration, within max(5 %, 2 x IQR) of the job's median
     not-a-stand-in    both sides are known, and differ
@@ -336,8 +336,9 @@ def _level_of_executables(job: KernelFacts, replay: KernelFacts, comparisons: Se
     if not job.name and not replay.name:  # a library call or a copy: what it runs is not in the executable
         is_other_call = Verdict.DIFFERENT in (by_name["kind"], by_name["configuration_sha256"])
         return Level.NOT_A_STAND_IN if is_other_call else Level.UNPROVEN
-    is_same_launch = all(by_name[name] is Verdict.EQUAL for name in _LAUNCH)
-    if is_same_launch and by_name["code_sha256"] is Verdict.EQUAL:
+    # Executables up to 0.9 do not say how their kernels are launched.
+    is_other_launch = any(by_name[name] is Verdict.DIFFERENT for name in _LAUNCH)
+    if not is_other_launch and by_name["code_sha256"] is Verdict.EQUAL:
         return Level.IDENTICAL
     if any(by_name[name] is Verdict.DIFFERENT for name in ("name", *_LAUNCH, *_RESOURCES)):
         return Level.NOT_A_STAND_IN
