@@ -99,7 +99,8 @@ def evaluate(
     for architecture in sorted(set(table.architectures.tolist())):
         rows = np.flatnonzero(table.architectures == architecture)
         if architecture not in formulas:
-            findings.append(_not_covered(architecture, len(rows), formulas))
+            is_all = len(rows) == len(table)
+            findings.append(_not_covered(architecture, len(rows), formulas, is_all=is_all))
             continue
         part = _Evaluation(table.take(rows), formulas[architecture], level, pass_rule)
         wanted = [name for name in part.formulas.titles if quantities is None or name in quantities]
@@ -115,15 +116,15 @@ def _require_quantity(name: str, formulas: Mapping[str, Formulas]) -> None:
         next(iter(formulas.values())).require(name)
 
 
-def _not_covered(architecture: str, rows_count: int, formulas: Mapping[str, Formulas]) -> Finding:
+def _not_covered(architecture: str, rows_count: int, formulas: Mapping[str, Formulas], *, is_all: bool) -> Finding:
     what = f"of {architecture}" if architecture else "of devices whose architecture was not recorded"
     return Finding(
         rule="architecture-not-covered",
-        severity=Severity.WARNING,
+        severity=Severity.FAULT if is_all else Severity.WARNING,
         where=architecture or "AGENTS",
         message=f"{count_noun(rows_count, 'execution')} {what} left out: no formulas are known for it",
         numbers={"executions_count": rows_count},
-        advice=f"known are {', '.join(formulas)}",
+        advice=f"known are {', '.join(formulas)}" + ("" if architecture else "; --arch tells it"),
     )
 
 

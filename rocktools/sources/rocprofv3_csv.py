@@ -62,7 +62,14 @@ _HEADERS: Mapping[str, tuple[str, ...]] = {
     "guid": ("guid",),
     "pid": ("processid", "pid"),
 }
-_NEEDED = ("dispatch_id", "counter", "value", "pass_start_ns", "pass_end_ns")
+# What a row has to have, by the name that rocprofv3 has for it.
+_NEEDED: Mapping[str, str] = {
+    "dispatch_id": "Dispatch_Id",
+    "counter": "Counter_Name",
+    "value": "Counter_Value",
+    "pass_start_ns": "Start_Timestamp",
+    "pass_end_ns": "End_Timestamp",
+}
 _AGENT_NUMBER = re.compile(r"(?:[A-Za-z]+[ _-]*)?(\d+)")
 _AGENT_FACTS: Mapping[str, tuple[str, int]] = {
     "absolute_index": ("nodeid", 1),
@@ -129,7 +136,7 @@ def read_long_rows(path: Path, *, pass_label: str) -> tuple[pd.DataFrame, dict[s
         column: next((headers[header] for header in options if header in headers), None)
         for column, options in _HEADERS.items()
     }
-    if lacking := [_HEADERS[column][0] for column in _NEEDED if found[column] is None]:
+    if lacking := [name for column, name in _NEEDED.items() if found[column] is None]:
         raise UnknownFormat(
             "not-counter-csv", f"it has no column {', '.join(lacking)}: no CSV of counters", where=str(path)
         )
@@ -148,7 +155,7 @@ def read_long_rows(path: Path, *, pass_label: str) -> tuple[pd.DataFrame, dict[s
             rows[column] = parse_integers(texts[header].str.replace(_AGENT_NUMBER, r"\1", regex=True))
         else:
             rows[column] = parse_integers(texts[header])
-    rows, broken = drop_broken_rows(rows, path, _NEEDED)
+    rows, broken = drop_broken_rows(rows, path, list(_NEEDED))
     if rows.empty:
         raise NothingToRead("no-counter-rows", "it has no row of a counter", where=str(path))
     rows["process"] = [

@@ -174,9 +174,12 @@ def _read_csv(path: Path, labels: list[str]) -> list[CountedFrames]:
         if path.name == PERF_FILE or not is_counter_csv(path):
             return [read_workload(path, run=run)]
         return [read_counter_csv(path, run=run, pass_label=path.stem)]
-    if path.is_dir():
+    if path.is_dir() and not any(path.rglob("*.db")):
+        workloads = [perf.parent for perf in sorted(path.rglob(PERF_FILE))]
+        if workloads:
+            return [read_workload(folder, run=_label(folder, labels)) for folder in workloads]
         files = sorted(path.rglob(_COUNTER_CSV))
-        if files and not any(path.rglob("*.db")):
+        if files:
             run = _label(path, labels)
             return [
                 _joined([read_counter_csv(file, run=run, pass_label=_pass_label(file, path, files)) for file in files])

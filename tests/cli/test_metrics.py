@@ -99,7 +99,7 @@ def test_a_quantity_that_is_not_there_is_told_with_the_nearest(run, counted):
 
 def test_an_architecture_can_be_told(run, counted):
     counted.with_name("x_agent_info.csv").unlink()
-    assert run.rows("metrics", counted, "--quantity", "waves") == []
+    assert run.rows("metrics", counted, "--quantity", "waves", code=1) == []
     (row,) = run.rows("metrics", counted, "--quantity", "waves", "--arch", "gfx942")
     assert row["value"] == 100
 

@@ -184,7 +184,7 @@ def test_an_architecture_that_no_file_tells_can_be_told(tmp_path):
     path.with_name("x_agent_info.csv").unlink()
     without = read_metrics([path], quantities=["waves"])
     assert without.frame.empty
-    assert [each.rule for each in without.findings] == ["architecture-not-covered"]
+    assert [(each.rule, each.severity) for each in without.findings] == [("architecture-not-covered", Severity.FAULT)]
     assert len(read_metrics([path], quantities=["waves"], architecture="gfx950").frame) == 2
 
 

@@ -346,6 +346,13 @@ def test_shares_of_cycles_of_different_passes_have_no_value_unless_told(shared):
     assert (mixed["evidence"], mixed["doubts"]) == ("inferred", "different_passes")
 
 
+def test_a_folder_of_workloads_has_a_run_for_each(shared):
+    frame = read_metrics([shared / "data" / "counters" / "workloads"], quantities=["fabric_write_bytes"]).frame
+    assert dict(zip(frame["run"].astype(str), frame["value"], strict=True)) == dict.fromkeys(
+        [*WORKLOADS, "ipblocks_TCC-MI300X"], 8_388_608.0
+    )
+
+
 def test_a_clock_that_no_device_has_is_told(shared):
     """7 microseconds on MI300X: elapsed cycles of the GRBM would be 4.3 GHz."""
     metrics = read_metrics([shared / "data" / "counters" / "workloads" / "vcopy-MI300X-rocpd"])
