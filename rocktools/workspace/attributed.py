@@ -1,12 +1,13 @@
 """The runs of a workspace -> every kernel and copy in its bucket, and the steps they belong to.
 
 Where a run has no compiled program, its kernels stay unattributed, and what can be told by their names alone is told.
+Where no GPU ran anything, the instructions that the CPU backend ran stand in for kernels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,7 @@ from rocktools.timeline.launches import LAUNCHES, launches_of_calls, launches_of
 from rocktools.timeline.step_rows import StepSources, step_rows
 from rocktools.timeline.steps import StepFindings, StepOptions, find_steps
 from rocktools.workspace.frame_parts import part_of_frame
+from rocktools.workspace.host_work import find_host_work
 from rocktools.workspace.links import LinkedRun, link_runs
 from rocktools.workspace.programs import FoundProgram
 from rocktools.workspace.workspace import Workspace
@@ -95,9 +97,9 @@ def attribute_workspace(workspace: Workspace, options: AttributionOptions) -> At
 
     Raises:
         InputError: a program that was named cannot be read.
-        NothingToRead: there is no dispatch.
+        NothingToRead: there is no dispatch, and nothing that the CPU backend ran.
     """
-    dispatches = workspace.require_dispatches()
+    dispatches = workspace.dispatches()
     findings: list[Finding] = []
     try:
         runs = link_runs(workspace, options.hlo)
@@ -109,6 +111,13 @@ def attribute_workspace(workspace: Workspace, options: AttributionOptions) -> At
     findings += [finding for run in runs for finding in run.findings]
     agents, launches = workspace.agents(), _launches(workspace)
     edges = _together([run.edges for run in runs], DISPATCH_EDGES)
+    if dispatches.empty:
+        work = find_host_work(runs)
+        if work is None:
+            workspace.require_dispatches()
+            raise AssertionError("there is no dispatch, and nobody says so")
+        dispatches, edges, agents = work.dispatches, work.edges, work.agents
+        findings += work.findings
     sources = StepSources(
         rows=step_rows(dispatches, agents, edges),
         launches=launches,
@@ -116,6 +125,9 @@ def attribute_workspace(workspace: Workspace, options: AttributionOptions) -> At
         ranges=_none_if_empty(workspace.ranges()),
     )
     steps = find_steps(sources, options.steps)
+    if workspace.dispatches().empty:  # the threads that were marked are those that ran: nothing had to be carried
+        kept = tuple(finding for finding in steps.findings if finding.rule != "steps-carried-by-time")
+        steps = replace(steps, findings=kept)
     classified, instructions = _classify(runs, edges, options.component_map)
     rows = []
     for label in sorted({str(name) for name in dispatches["run"].unique()}):
