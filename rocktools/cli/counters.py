@@ -219,9 +219,12 @@ def _nothing_matched(catalog: Catalog, match: str) -> Finding:
 def _counters_table(catalog: Catalog, counters: Iterable[Counter]) -> Table:
     import pandas as pd
 
+    from rocktools.counters.meanings import read_meanings
     from rocktools.render.table import ColumnKind
     from rocktools.units import count_noun
 
+    meanings = read_meanings()
+    listed = [(counter, meanings.get(counter.base) or meanings.get(counter.name)) for counter in counters]
     rows = [
         (
             counter.name,
@@ -230,8 +233,10 @@ def _counters_table(catalog: Catalog, counters: Iterable[Counter]) -> Table:
             counter.event,
             None if counter.slots is None else len(counter.slots),
             None if counter.block else " + ".join(str(slot) for slot in sorted(counter.slots or ())) or None,
+            None if meaning is None else str(meaning.dimension),
+            None if meaning is None else meaning.meaning,
         )
-        for counter in counters
+        for counter, meaning in listed
     ]
     columns = {
         "counter": ("name as rocprofv3 takes it", ColumnKind.TEXT),
@@ -240,6 +245,8 @@ def _counters_table(catalog: Catalog, counters: Iterable[Counter]) -> Table:
         "event": ("number of the event within its block", ColumnKind.IDENTIFIER),
         "slots_count": ("counter registers it takes of a pass", ColumnKind.COUNT),
         "needs": ("what a derived counter takes these registers for", ColumnKind.NAME),
+        "unit": ("unit of its sum over hardware instances, where it is known", ColumnKind.TEXT),
+        "meaning": ("what it counts, where it is known", ColumnKind.NAME),
     }
     frame = pd.DataFrame(rows, columns=list(columns)).astype({"event": "Int64", "slots_count": "Int64"})
     title = f"counters of {catalog.architecture} ({', '.join(catalog.parts)}): {count_noun(len(frame), 'counter')}"

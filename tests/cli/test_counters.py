@@ -26,6 +26,7 @@ def test_list_shows_block_event_slots_and_what_is_behind_a_derived_counter(capsy
     rows = {row["counter"]: row for row in _json(capsys)["rows"]}
     assert rows["SQ_WAVES"] == {
         "counter": "SQ_WAVES", "kind": "raw", "block": "SQ", "event": 4, "slots_count": 1, "needs": None,
+        "unit": "wave", "meaning": "waves launched",
     }  # fmt: skip
     assert rows["MeanOccupancyPerCU"]["needs"] == "GRBM_GUI_ACTIVE + SQ_LEVEL_WAVES + SQ_LEVEL_WAVES (accumulated)"
     assert rows["FETCH_SIZE"]["slots_count"] == 3
