@@ -41,6 +41,7 @@ class Target:
         architecture: `gfx950`.
         configuration: the text proto for XLA.
         path: the file it was read from.
+        place: among the descriptions of its architecture, the likeliest first.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Target:
     architecture: str
     configuration: str
     path: Path
+    place: int = 1
 
 
 def shipped_targets() -> tuple[str, ...]:
@@ -77,9 +79,9 @@ def read_target(name: str) -> Target:
 
 
 def targets_of(architecture: str) -> tuple[Target, ...]:
-    """The shipped descriptions of devices of an architecture, such as `gfx950`."""
+    """The shipped descriptions of devices of an architecture, such as `gfx950`, the likeliest first."""
     targets = [read_target(name) for name in shipped_targets()]
-    return tuple(target for target in targets if target.architecture == architecture)
+    return tuple(sorted((each for each in targets if each.architecture == architecture), key=lambda each: each.place))
 
 
 def _read_dumped(path: Path) -> Target:
@@ -103,7 +105,17 @@ def _read_dumped(path: Path) -> Target:
 def _read(path: Path) -> Target:
     file = read_yaml_file(path, _REFERENCE)
     file.require_schema(_REFERENCE, TARGET_SCHEMA)
-    required = ("schema", "target", "title", "architecture", "sources", "device", "gcn_arch_name", "dnn_version")
+    required = (
+        "schema",
+        "target",
+        "title",
+        "architecture",
+        "sources",
+        "device",
+        "gcn_arch_name",
+        "dnn_version",
+        "place",
+    )
     top = file.require_mapping(_REFERENCE, (), file.value, required=required)
     for key in ("target", "title", "architecture"):
         file.require_text(_REFERENCE, (key,), top[key])
@@ -128,6 +140,7 @@ def _read(path: Path) -> Target:
         architecture=top["architecture"],
         configuration=_text_proto([*lines, f"{_CLOCK}: {clock}"], arch_name, version, top["title"]),
         path=path,
+        place=file.require_count(_REFERENCE, ("place",), top["place"]),
     )
 
 

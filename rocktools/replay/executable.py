@@ -23,7 +23,7 @@ from typing import Any
 
 from rocktools.errors import DamagedFile, InputError, MissingExtra, UnknownFormat, UnsupportedVersion
 from rocktools.replay.code_object import MachineCode, read_code_object
-from rocktools.replay.executable_proto import LIBRARY_KINDS, executable_messages, kind_of
+from rocktools.replay.executable_proto import CONFIGURED_MEMBERS, executable_messages, kind_of
 from rocktools.replay.riegeli import is_riegeli, read_records, read_varint
 
 _IFRT = b"pjrt_ifrt"
@@ -47,7 +47,8 @@ class ExecutableThunk:
         workgroup_workitems: x, y, z; () where it launches no kernel of its own.
         dynamic_lds_bytes: shared memory asked for at launch; None where it launches no kernel of its own.
         code: of that kernel; None where the executable does not hold it.
-        configuration_sha256: of what decides which code a library runs (problem, epilogue, algorithm); "" for others.
+        configuration_sha256: of what decides which code a library runs (problem, epilogue, algorithm), or how much is
+            copied; "" for others.
     """
 
     thunk_id: int
@@ -236,11 +237,12 @@ class _Reader:
         inner = getattr(proto, member) if member else None
         facts: dict[str, Any] = {"thunk_id": proto.info.thunk_id, "instruction": proto.info.profile_annotation}
         if kind != "kSequential":  # printed as its parts only
-            yield ExecutableThunk(kind=kind or "unknown", **facts, **self._launch(kind, inner, shared))
+            yield ExecutableThunk(kind=kind or "unknown", **facts, **self._launch(member, inner, shared))
         for nested in _nested(kind, inner):
             yield from self._thunks(nested, shared, depth + 1)
 
-    def _launch(self, kind: str, inner: Any, shared: Mapping[str, MachineCode]) -> dict[str, Any]:
+    def _launch(self, member: str, inner: Any, shared: Mapping[str, MachineCode]) -> dict[str, Any]:
+        kind = kind_of(member)
         if kind == "kKernel":
             name, code = inner.kernel_name, shared.get(inner.kernel_name)
             grid, workgroup, lds_bytes = inner.launch.grid, inner.launch.workgroup, inner.shmem_bytes
@@ -252,8 +254,7 @@ class _Reader:
             name, code = spec.name or symbol, own.get(symbol)
             grid, workgroup, lds_bytes = spec.grid, spec.workgroup, spec.shmem_bytes
         else:
-            is_library = kind in LIBRARY_KINDS
-            return {"configuration_sha256": _digest(inner)} if is_library else {}
+            return {"configuration_sha256": _digest(inner)} if member in CONFIGURED_MEMBERS else {}
         return {
             "kernel_name": name,
             "grid_workgroups": _sizes(grid),
@@ -299,9 +300,11 @@ def _sizes(dim3: Any) -> tuple[int, ...]:
 
 
 def _digest(inner: Any) -> str:
-    """Of the fields that decide which code a library runs; others (buffers) are unknown to the message and left out."""
-    parts = [f"{field.name}={value!r}" for field, value in inner.ListFields()]
-    return hashlib.sha256("\n".join(parts).encode("utf-8")).hexdigest()
+    """Of the fields that decide what is run; others (buffers) are unknown to the message, and left out."""
+    known = type(inner)()
+    known.CopyFrom(inner)
+    known.DiscardUnknownFields()
+    return hashlib.sha256(known.SerializeToString(deterministic=True)).hexdigest()
 
 
 def _varint(value: int) -> bytes:

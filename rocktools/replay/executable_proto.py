@@ -13,7 +13,7 @@ from rocktools.protos import Field, build_messages
 
 # Number of the member in ThunkProto -> kind as printed. A thunk of another number is called by it.
 _OPAQUE_KINDS = {
-    3: "kCopy", 4: "kCopy", 5: "kCopy", 11: "kTriangularSolve", 12: "kReplicaId", 13: "kCopy", 14: "kPartitionId",
+    3: "kCopy", 4: "kCopy", 5: "kCopy", 11: "kTriangularSolve", 12: "kReplicaId", 14: "kPartitionId",
     15: "kCuDnn", 16: "kHostExecuteStart", 17: "kHostExecuteDone", 19: "kMemzero", 20: "kSelectK", 21: "kInfeed",
     23: "kOutfeed", 24: "kNorm", 26: "kConvolutionReorder", 27: "kFft", 28: "kMemset32BitValue", 32: "kHostSend",
     33: "kHostSendDone", 34: "kHostRecv", 35: "kHostRecvDone", 37: "kCollectiveDone", 38: "kAllGather",
@@ -22,13 +22,14 @@ _OPAQUE_KINDS = {
     52: "kNvshmemAllReduce", 53: "kNvshmemCollectivePermute", 54: "kNvshmemSend", 55: "kNvshmemRecv",
     58: "kAsyncDone",
 }  # fmt: skip
-_LIBRARY_KINDS = {9: ("kGemm", "Gemm"), 22: ("kCublasLtMatmul", "Matmul"), 25: ("kConvolution", "Convolution"),
-                  30: ("kCustomCall", "CustomCall")}  # fmt: skip
+_CONFIGURED_KINDS = {9: ("kGemm", "Gemm"), 13: ("kCopy", "DeviceCopy"), 22: ("kCublasLtMatmul", "Matmul"),
+                     25: ("kConvolution", "Convolution"), 30: ("kCustomCall", "CustomCall")}  # fmt: skip
 _STRUCTURED_KINDS = {2: ("kSequential", "ThunkSequence"), 6: ("kConditional", "Conditional"), 7: ("kWhile", "While"),
                      8: ("kKernel", "Kernel"), 18: ("kDynamicSlice", "DynamicSlice"),
                      36: ("kCustomKernel", "CustomKernel"), 47: ("kGroup", "Group"),
                      57: ("kAsyncStart", "AsyncStart")}  # fmt: skip
-LIBRARY_KINDS = frozenset(kind for kind, _ in _LIBRARY_KINDS.values())
+CONFIGURED_MEMBERS = frozenset(f"{kind}_{number}" for number, (kind, _) in _CONFIGURED_KINDS.items())
+"""Members that hold what decides which code runs, though not the code."""
 
 
 def kind_of(member: str) -> str:
@@ -38,7 +39,7 @@ def kind_of(member: str) -> str:
 
 def _members() -> list[Field]:
     typed = {
-        **_LIBRARY_KINDS,
+        **_CONFIGURED_KINDS,
         **_STRUCTURED_KINDS,
         **{number: (kind, "bytes") for number, kind in _OPAQUE_KINDS.items()},
     }
@@ -90,6 +91,8 @@ def executable_messages() -> dict[str, Any]:
             ],
             "Loader": [Field("in_memory", 2, "Binary"), Field("kernel_name", 4, "string")],
             "Binary": [Field("content", 1, "bytes")],
+            "DeviceCopy": [Field("copy", 1, "Copy")],
+            "Copy": [Field("size_bytes", 3, "int64")],
             # Of library calls what decides which code they run: not where their buffers are.
             "Gemm": [Field("config", 1, "bytes"), Field("deterministic", 6, "bool")],
             "Matmul": [

@@ -82,7 +82,7 @@ class KernelFacts:
         vgpr_count, agpr_count, sgpr_count: registers.
         spills_count: registers that did not fit, vector and scalar.
         code_sha256: of the machine code.
-        configuration_sha256: of a library call: what decides which code it runs.
+        configuration_sha256: of what decides which code a library call runs, or how much is copied.
     """
 
     name: str
@@ -209,6 +209,8 @@ def prove_executables(job: Sequence[KernelFacts], replay: Sequence[KernelFacts],
         levels.append(_level_of_executables(ours, theirs, made))
         if ours.kind == theirs.kind and ours.name != theirs.name:
             findings.append(_name_differs(ours, theirs, where))
+        if levels[-1] is Level.UNPROVEN:
+            findings.append(_open(ours, where))
     for each in missing:
         comparisons.append(_one_sided(each, None))
     copies = [each for each in extra if each.kind == "kCopy"]
@@ -230,7 +232,7 @@ def prove_executables(job: Sequence[KernelFacts], replay: Sequence[KernelFacts],
     return Part(
         evidence=EvidenceKind.EXECUTABLE,
         level=_worst(levels),
-        comparisons=tuple(comparisons),
+        comparisons=_telling(comparisons),
         findings=tuple(findings),
     )
 
@@ -251,7 +253,9 @@ def prove_traces(job: TracedKernel, replay: TracedKernel, *, where: str = "") ->
         level = Level.SIMILAR
     else:
         level = Level.NOT_A_STAND_IN
-    return Part(evidence=EvidenceKind.TRACE, level=level, comparisons=(*comparisons, duration), findings=findings)
+    return Part(
+        evidence=EvidenceKind.TRACE, level=level, comparisons=_telling([*comparisons, duration]), findings=findings
+    )
 
 
 def prove_counters(
@@ -363,6 +367,11 @@ def _compared(evidence: EvidenceKind, job: KernelFacts, replay: KernelFacts) -> 
     ]
 
 
+def _telling(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
+    """Those of which a side says something."""
+    return tuple(each for each in comparisons if each.job is not None or each.replay is not None)
+
+
 def _said(value: Any) -> Any:
     return None if value in ("", ()) else value
 
@@ -421,6 +430,19 @@ def _spread(values: Sequence[float]) -> float:
 
 def _worst(levels: Iterable[Level]) -> Level:
     return min(levels, key=_ORDER.index, default=Level.UNPROVEN)
+
+
+def _open(job: KernelFacts, where: str) -> Finding:
+    reason = (
+        "the job's side lacks registers and machine code" if job.name else "which code it runs is chosen at run time"
+    )
+    return Finding(
+        rule="replay-not-decided",
+        severity=Severity.NOTE,
+        where=where,
+        message=f"{job.name or job.kind} is launched the same way, and {reason}",
+        advice="name the job's serialized executable, or traces of both" if job.name else "compare traces of both",
+    )
 
 
 def _name_differs(job: KernelFacts, replay: KernelFacts, where: str) -> Finding:

@@ -277,6 +277,6 @@ def _other_description(replay: ReplayModule, target: Target) -> Finding:
         rule="proven-for-another-description",
         severity=Severity.NOTE,
         where=replay.instruction,
-        message=f"it is identical when compiled for the description {target.name}, not for the first one that was tried",
+        message=f"it is identical when compiled for the description {target.name}, not for the first that was tried",
         advice="--target with the *.gpu_target_config.pbtxt of the job's dump says which one the job was compiled for",
     )
