@@ -52,6 +52,7 @@ class CounterTable:
         readings: counter with its reduction -> what each pass read, in the order of their labels.
         facts: fact of the device -> one value for each execution, NaN where it was not recorded.
         architectures: of each execution's device; "" where it was not recorded.
+        has_declared_facts: whether the facts of each execution's device come from a table of models.
         requested: counters that were asked for, with or without their reduction.
     """
 
@@ -59,6 +60,7 @@ class CounterTable:
     readings: Mapping[Name, tuple[Reading, ...]]
     facts: Mapping[str, np.ndarray]
     architectures: np.ndarray
+    has_declared_facts: np.ndarray
     requested: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
@@ -71,12 +73,13 @@ class CounterTable:
             readings={name: tuple(each.take(rows) for each in found) for name, found in self.readings.items()},
             facts={name: values[rows] for name, values in self.facts.items()},
             architectures=self.architectures[rows],
+            has_declared_facts=self.has_declared_facts[rows],
             requested=self.requested,
         )
 
 
 def build_counter_table(
-    matched: pd.DataFrame, agents: pd.DataFrame, *, requested: Collection[str] = ()
+    matched: pd.DataFrame, agents: pd.DataFrame, *, requested: Collection[str] = (), declared_runs: Collection[str] = ()
 ) -> CounterTable:
     """The table of counter values.
 
@@ -85,6 +88,7 @@ def build_counter_table(
             counter that several passes read has a row for each. Further columns do no harm.
         agents: AGENTS of the same runs.
         requested: counters that were asked for; those without any value are missing, not only not collected.
+        declared_runs: labels of runs whose facts of devices come from a table of models.
     """
     keys = matched[list(EXECUTION)].astype({"run": str, "role": str, "kernel_name": str})
     codes = keys.groupby(list(EXECUTION), sort=True, observed=True).ngroup().to_numpy()
@@ -106,6 +110,7 @@ def build_counter_table(
         readings={name: tuple(found) for name, found in readings.items()},
         facts={name: joined[name].to_numpy(dtype=np.float64, na_value=np.nan) for name in FACTS},
         architectures=joined["arch"].fillna("").to_numpy(dtype=object),
+        has_declared_facts=executions["run"].isin(list(declared_runs)).to_numpy(dtype=np.bool_),
         requested=frozenset(requested),
     )
 

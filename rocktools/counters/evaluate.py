@@ -21,7 +21,7 @@ from rocktools.counters.counter_table import EXECUTION, KERNEL, CounterTable
 from rocktools.counters.expression import Name, evaluate_expression
 from rocktools.counters.formulas import FACTS, Formula, Formulas
 from rocktools.counters.resolve import Resolved, Resolver
-from rocktools.evidence import Absence, Evidence
+from rocktools.evidence import Absence, Evidence, weakest
 from rocktools.findings import Finding, Severity
 from rocktools.frames import QUANTITIES, require_frame
 from rocktools.units import count_noun
@@ -209,7 +209,7 @@ class _Evaluation:
             quantity,
             {
                 "value": values,
-                "evidence": _evidences(formula, doubts, is_there),
+                "evidence": _evidences(formula, doubts, is_there, self._group.any(self._table.has_declared_facts)),
                 "formula_id": formula.formula_id,
                 "absence": absence,
                 "lacking": lacking,
@@ -357,8 +357,12 @@ def _or_none(texts: np.ndarray, is_kept: np.ndarray) -> np.ndarray:
     return kept
 
 
-def _evidences(formula: Formula, doubts: np.ndarray, is_there: np.ndarray) -> np.ndarray:
+def _evidences(
+    formula: Formula, doubts: np.ndarray, is_there: np.ndarray, has_declared_facts: np.ndarray
+) -> np.ndarray:
     evidence = np.full(len(doubts), formula.evidence.value, dtype=object)
+    if formula.facts:
+        evidence[has_declared_facts] = weakest(formula.evidence, Evidence.DECLARED).value
     evidence[doubts != ""] = Evidence.INFERRED.value
     evidence[~is_there] = None
     return evidence

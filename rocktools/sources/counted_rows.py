@@ -50,6 +50,7 @@ class CountedFrames:
 
     Attributes:
         requested: counters that were asked for, where the files say so.
+        has_declared_facts: whether facts of the devices come from a table of models, and not from the devices.
         has_pass_times: whether times are those of a pass, and not of several put together.
         findings: doubts about the files.
     """
@@ -59,6 +60,7 @@ class CountedFrames:
     agents: pd.DataFrame
     processes: pd.DataFrame
     requested: frozenset[str] = frozenset()
+    has_declared_facts: bool = False
     has_pass_times: bool = True
     findings: tuple[Finding, ...] = ()
 

@@ -113,6 +113,7 @@ def read_workload(path: Path, *, run: str) -> CountedFrames:
         agents=frames.agents,
         processes=frames.processes,
         requested=_requested(folder),
+        has_declared_facts=True,
         has_pass_times=has_pass_times,
         findings=(*findings, *doubts, *frames.findings),
     )

@@ -98,9 +98,10 @@ def match_runs(
     if architecture is not None:
         agents["arch"] = agents["arch"].where(agents["arch"].notna(), architecture)
     matched = pd.concat(matched_parts, ignore_index=True)
+    declared = {str(run) for source in sources if source.has_declared_facts for run in source.counted["run"].unique()}
     requested = frozenset().union(*(source.requested for source in sources))
     return CountedRuns(
-        table=build_counter_table(matched, agents, requested=requested),
+        table=build_counter_table(matched, agents, requested=requested, declared_runs=declared),
         matched=matched,
         numbered=pd.concat(numbered_parts, ignore_index=True),
         agents=agents,

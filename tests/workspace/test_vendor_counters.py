@@ -346,6 +346,12 @@ def test_shares_of_cycles_of_different_passes_have_no_value_unless_told(shared):
     assert (mixed["evidence"], mixed["doubts"]) == ("inferred", "different_passes")
 
 
+def test_what_rests_on_facts_of_a_table_of_models_is_declared(shared):
+    rows = _quantities(shared, "counters/workloads/ipblocks_TCC-MI300X")
+    assert rows["elapsed_cycles"]["evidence"] == "declared"
+    assert rows["l2_hit_ratio"]["evidence"] == "counter"
+
+
 def test_a_folder_of_workloads_has_a_run_for_each(shared):
     frame = read_metrics([shared / "data" / "counters" / "workloads"], quantities=["fabric_write_bytes"]).frame
     assert dict(zip(frame["run"].astype(str), frame["value"], strict=True)) == dict.fromkeys(
