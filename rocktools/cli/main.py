@@ -40,6 +40,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("rocktools.cli.doctor", "What would make a capture on this machine fail or mislead."),
     "trace": ("rocktools.cli.trace", "Trace a job under rocprofv3, checked before and after."),
     "pmc": ("rocktools.cli.pmc", "Count hardware events of chosen kernels."),
+    "extract": ("rocktools.cli.extract", "Take one kernel out of a job, as a small program of its own."),
+    "capture-operands": ("rocktools.cli.capture_operands", "Record what an instruction reads, on the CPU."),
     "rocpd": ("rocktools.cli.rocpd", "Recover a rocpd file that was cut off, or scrub one to share."),
     "demo": ("rocktools.cli.demo", "Make a simulated run to try everything on."),
 }

@@ -19,11 +19,9 @@ RUNTIME_MODULES = ("bundled_inputs.py", "bundled_pjrt.py", "bundled_replay.py")
 SCHEMA_FILE = Path(__file__).resolve().parent / "replay.schema.json"
 
 
-def folder_name(replay: Replay) -> str:
-    """What the bundle of a replay is called among others: the instruction's name without what shells dislike."""
-    return "".join(
-        letter if letter.isalnum() or letter in "._-" else "_" for letter in replay.selection.instruction.name
-    )
+def folder_name(instruction: str) -> str:
+    """What the bundle of an instruction is called among others: its name without what shells dislike."""
+    return "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in instruction)
 
 
 def write_bundle(replay: Replay, folder: Path) -> tuple[Path, ...]:

@@ -136,16 +136,17 @@ def _scatter(source: FunctionSource, instruction: Instruction, operands: Sequenc
         raise NotTranslatable("a scatter of several arrays")
     computation = source.module.computations[instruction.called[0]]
     function = _SCATTERS.get(exact_monoid(computation) or "")
-    if function is None:
-        root = computation.root
-        if root is None or root.parameter_number != 1:
-            raise NotTranslatable("a scatter whose combination of values lax has no name for")
+    root = computation.root
+    if function is None and root is not None and root.parameter_number == 1:
         function = "lax.scatter"
+    helper = "_scatter"
+    if function is None:  # lax has no name for it: applied update by update
+        helper, function = "_scatter_one_by_one", source.function_of(computation.name)
     names = ("update_window_dims", "inserted_window_dims", "scatter_dims_to_operand_dims", "input_batching_dims")
     numbers = [tuple_text(dimensions_of(instruction, name)) for name in (*names, "scatter_indices_batching_dims")]
     flags = [instruction.attributes.get(name) == "true" for name in ("indices_are_sorted", "unique_indices")]
     return (
-        f"_scatter({function}, {operands[0]}, {operands[1]}, {operands[2]}, "
+        f"{helper}({function}, {operands[0]}, {operands[1]}, {operands[2]}, "
         f"lax.ScatterDimensionNumbers({', '.join(numbers)}), {instruction.attributes['index_vector_dim']}, "
         f"is_sorted={flags[0]}, is_unique={flags[1]})"
     )

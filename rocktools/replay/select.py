@@ -15,6 +15,7 @@ from rocktools.findings import Finding, Severity
 from rocktools.hlo.module import HloModule, Instruction
 from rocktools.hlo.program import CompiledProgram
 from rocktools.hlo.thunks import Thunk, ThunkSequence
+from rocktools.units import count_noun
 
 _LISTED = 8
 
@@ -109,7 +110,7 @@ def check_selection(selection: Selection, module: HloModule) -> list[Finding]:
                 rule="kernel-has-twins",
                 severity=Severity.NOTE,
                 where=instruction.name,
-                message=f"its {what} is also launched for {len(selection.twins)} others: {listed}",
+                message=f"its {what} is launched for {count_noun(len(selection.twins), 'instruction')} more: {listed}",
                 numbers={"twins_count": len(selection.twins)},
                 advice="equal code, other operands: --instruction NAME takes another one",
             )
