@@ -2,6 +2,7 @@
 
     <folder>/hlo/                    what XLA dumped: optimized module (text and proto), thunks, memory reports, target
     <folder>/executable.serialized   kernels with machine code, in launch order
+    <folder>/kernels.csv             the same as a table: launch dimensions, registers, spills
     <folder>/aot.json                what was compiled, by which versions, for what (schema rocktools.aot/1)
     <folder>/logs/                   what the compilation printed
 
@@ -24,12 +25,15 @@ from rocktools import __version__
 from rocktools.errors import DamagedFile, InputError, ReplayError, RocktoolsError, UnsupportedVersion, UsageError
 from rocktools.process import ProcessRequest, ProcessResult, Stop, run_process
 from rocktools.replay.aot_compile import CompileEnvironment, reason_of
+from rocktools.replay.aot_kernels import build_launches
 from rocktools.replay.aot_target import Target
 from rocktools.replay.aot_worker import ANSWER_NAME, EXECUTABLE_NAME, FAILURE_NAME, REQUEST_NAME
+from rocktools.replay.executable import read_executable
 from rocktools.rundir import hash_files, load_json, require_free, write_json_file
 
 AOT_SCHEMA = "rocktools.aot/1"
 AOT_NAME = "aot.json"
+KERNELS_NAME = "kernels.csv"
 HLO_FOLDER = "hlo"
 _LOGS_FOLDER = "logs"
 _DUMP_FLAGS = ("--xla_dump_hlo_as_text", "--xla_dump_hlo_as_proto")
@@ -42,6 +46,11 @@ _KEPT_DUMPS = frozenset(
 )
 # Kernels inside of command buffers have no thunk of their own, and no profiler can replay them.
 _COMMAND_BUFFER_FLAG = "--xla_gpu_enable_command_buffer"
+# Like -m, but nothing in the user's folder is imported in the place of a module of ours.
+_START = (
+    "import sys; sys.path[:] = [path for path in sys.path if path]; from pathlib import Path; "
+    "from rocktools.replay.aot_worker import compile_program; compile_program(Path(sys.argv[1]))"
+)
 _PLUGIN_PACKAGES = ("jax-rocm7-pjrt", "jax-rocm60-pjrt")
 
 
@@ -118,6 +127,7 @@ def compile_program(
         _keep_dumps(work / "dump", made / HLO_FOLDER, program.target)
         shutil.move(work / EXECUTABLE_NAME, made / EXECUTABLE_NAME)
         shutil.move(work / _LOGS_FOLDER, made / _LOGS_FOLDER)
+        build_launches(read_executable(made / EXECUTABLE_NAME)).to_csv(made / KERNELS_NAME, index=False)
         document = {
             "schema": AOT_SCHEMA,
             "rocktools_version": __version__,
@@ -203,7 +213,7 @@ def _run(
     env["JAX_ENABLE_COMPILATION_CACHE"] = "false"  # what comes from a cache is not dumped
     result = run_process(
         ProcessRequest(
-            argv=(str(environment.python), "-m", "rocktools.replay.aot_worker", str(work)),
+            argv=(str(environment.python), "-c", _START, str(work)),
             env=env,
             cwd=Path.cwd(),
             stdout_path=work / _LOGS_FOLDER / "stdout.txt",

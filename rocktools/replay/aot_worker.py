@@ -1,7 +1,7 @@
-"""`python -m rocktools.replay.aot_worker FOLDER`: compile a program of the user's for devices that are not here.
+"""In a process of its own: compile a program of the user's, with his jax, for devices that are not here.
 
-In a process of its own, with the user's jax. What FUNCTION of his script is called with, and what it must give back, is
-said in `rocktools aot compile --help`. What XLA dumps goes where XLA_FLAGS says; the rest of the answer is files:
+What FUNCTION of his script is called with, and what it must give back, is said in `rocktools aot compile --help`. What
+XLA dumps goes where XLA_FLAGS says; the rest of the answer is files:
 
     <folder>/request.json            script, function, plugin, topology, target
     <folder>/answer.json             versions, name of the program, memory of a device; or
@@ -151,7 +151,3 @@ def _answer(compiled: Any) -> dict[str, Any]:
         },
         "memory": {name: int(getattr(memory, theirs)) for name, theirs in _MEMORY.items() if hasattr(memory, theirs)},
     }
-
-
-if __name__ == "__main__":
-    compile_program(Path(sys.argv[1]))
