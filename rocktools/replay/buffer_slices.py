@@ -1,7 +1,8 @@
 """The buffer assignment in an HloProto -> where each value of a program lies, and what of an instruction shares.
 
-XLA decides where values lie when it assigns buffers; whether an output of a kernel may lie in the buffer of an operand
-changes the arguments of the kernel, and so its code. Field numbers are those of `BufferAssignmentProto` in XLA's `hlo.proto`.
+XLA decides where values lie when it assigns buffers; whether an output of a kernel may lie in the buffer of an
+operand changes the arguments of the kernel, and so its code. Field numbers are those of `BufferAssignmentProto` in
+XLA's `hlo.proto`.
 """
 
 from __future__ import annotations
@@ -119,8 +120,9 @@ def find_shared_buffers(
     taken: set[str] = set()
     for output in outputs:
         place = slices.get((result.name, output))
-        if place is None and done is not None:
-            place = slices.get((instruction.name, (1, *output)))  # the results in the tuple of a start
+        if place is None and done is not None:  # a done makes nothing: the results are in what the start makes
+            inside = (1, *output) if instruction.shape.is_tuple else output
+            place = slices.get((instruction.name, inside))
         for number, name in enumerate(instruction.operands):
             operand = module.instructions.get(name)
             if place is None or operand is None or operand.opcode == "constant" or name in taken:

@@ -17,7 +17,13 @@ from rocktools.hlo.module import HloModule, Instruction
 from rocktools.hlo.program import CompiledProgram
 from rocktools.hlo.proto_reader import parse_hlo_proto
 from rocktools.hlo.thunks import Thunk
-from rocktools.replay.buffer_slices import Slices, find_shared_buffers, guess_shared_buffers, parse_buffer_slices
+from rocktools.replay.buffer_slices import (
+    SharedBuffer,
+    Slices,
+    find_shared_buffers,
+    guess_shared_buffers,
+    parse_buffer_slices,
+)
 from rocktools.replay.inputs import ReplayInput, build_inputs
 from rocktools.replay.proto_edit import (
     OneInstructionProgram,
@@ -134,11 +140,10 @@ def build_replay(
     if classification.has_done and done is None:
         what = f"{instruction.name} ({instruction.opcode}) has no replay: what waits for it is missing"
         raise CannotExtract("done-missing", what, hint="name the whole program: *.hlo.pb of the dump")
-    shared = (
-        find_shared_buffers(module, instruction, job.slices, done=done)
-        if job.slices
-        else guess_shared_buffers(module, instruction)
-    )
+    if job.slices:
+        shared = find_shared_buffers(module, instruction, job.slices, done=done)
+    else:
+        shared = guess_shared_buffers(module, instruction)
     program = build_one_instruction_program(
         job.proto,
         instruction.name,
