@@ -8,6 +8,8 @@ from functools import cache
 import pandas as pd
 import pytest
 from counter_frames import GFX942, device, passes_of, row, table_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rocktools.counters.evaluate import Evaluated, Level, PassRule, evaluate
 from rocktools.counters.formulas import Formulas, load_formulas
@@ -317,3 +319,32 @@ def test_the_table_is_not_changed():
     for name, found in table.readings.items():
         for reading, values in zip(found, before[name], strict=True):
             assert (reading.values == values).all()
+
+
+present = st.dictionaries(st.sampled_from(["TCC_HIT", "TCC_MISS"]), st.integers(0, 1_000), max_size=2)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.lists(present, min_size=1, max_size=4), min_size=1, max_size=4))
+def test_a_hit_ratio_is_what_brute_force_finds(passes):
+    """Each dispatch from the first pass that read both counters; the kernel is the sum of these over their sum."""
+    rows = passes_of(*passes)
+    if not rows:
+        return
+    dispatches = range(max(len(executions) for executions in passes))
+    whole = []
+    for dispatch in dispatches:
+        of_dispatch = [executions[dispatch] for executions in passes if dispatch < len(executions)]
+        whole += next(([each] for each in of_dispatch if len(each) == 2), [])
+    found = _one(rows, "l2_hit_ratio")
+    lacking = {"TCC_HIT", "TCC_MISS"} - {name for executions in passes for each in executions for name in each}
+    hits, lookups = sum(each["TCC_HIT"] for each in whole), sum(sum(each.values()) for each in whole)
+    if lookups:
+        assert found["value"] == pytest.approx(hits / lookups, rel=1e-12)
+        assert found["dispatches_count"] == len(whole)
+    elif whole:
+        assert found["absence"] == "undefined"
+    elif lacking:
+        assert (found["absence"], found["lacking"]) == ("not_collected", ", ".join(sorted(lacking)))
+    else:
+        assert found["absence"] == "different_pass"

@@ -25,7 +25,7 @@ from rocktools.counters.expression import names_in, parse_expression
 from rocktools.counters.formulas import FACTS, Formulas, build_formulas, read_formula_files
 from rocktools.counters.meanings import Meaning, read_meanings
 from rocktools.workspace.counted import CountedRuns, read_counted_runs
-from rocktools.workspace.metrics import read_metrics
+from rocktools.workspace.metrics import Metrics, read_metrics
 
 WORKLOADS = ("vcopy-MI300X-rocpd", "dispatch_0-MI300A", "vcopy-MI350")
 MULTIPLEXED = "rocprofv3-csv/rocprof-compute_vcopy_iteration_multiplexing_MI350"
@@ -37,13 +37,18 @@ def _counted(folder: Path) -> CountedRuns:
     return read_counted_runs([folder])
 
 
+@cache
+def _metrics(folder: Path, pass_rule: PassRule = PassRule.STRICT) -> Metrics:
+    return read_metrics([folder], pass_rule=pass_rule)
+
+
 def _workload(shared: Path, name: str) -> CountedRuns:
     return _counted(shared / "data" / "counters" / "workloads" / name)
 
 
-def _quantities(shared: Path, folder: str, **options: object) -> Mapping[str, pd.Series]:
+def _quantities(shared: Path, folder: str, pass_rule: PassRule = PassRule.STRICT) -> Mapping[str, pd.Series]:
     """Quantity -> its row, of the one kernel of a workload."""
-    metrics = read_metrics([shared / "data" / folder], **options)  # type: ignore[arg-type]
+    metrics = _metrics(shared / "data" / folder, pass_rule)
     return {str(row["quantity"]): row for _, row in metrics.frame.iterrows()}
 
 
@@ -284,7 +289,7 @@ def test_exact_reads_on_gfx950_name_what_was_not_collected_and_only_the_bound_an
 
 
 def test_the_trap_of_gfx950_is_told(shared):
-    metrics = read_metrics([shared / "data" / "counters" / "workloads" / "vcopy-MI350"])
+    metrics = _metrics(shared / "data" / "counters/workloads/vcopy-MI350")
     told = [finding for finding in metrics.findings if finding.rule == "counter-misleads"]
     assert len(told) == 1
     assert "TCC_BUBBLE" in told[0].message
@@ -307,7 +312,7 @@ def test_counters_of_different_dispatches_give_exact_bytes_with_a_doubt(shared):
 
 
 def test_counters_of_different_dispatches_are_told_once(shared):
-    metrics = read_metrics([shared / "data" / MULTIPLEXED])
+    metrics = _metrics(shared / "data" / MULTIPLEXED)
     told = [finding for finding in metrics.findings if finding.rule == "different-dispatches"]
     assert len(told) == 1
     assert told[0].numbers["quantities_count"] > 10
@@ -361,7 +366,7 @@ def test_a_folder_of_workloads_has_a_run_for_each(shared):
 
 def test_a_clock_that_no_device_has_is_told(shared):
     """7 microseconds on MI300X: elapsed cycles of the GRBM would be 4.3 GHz."""
-    metrics = read_metrics([shared / "data" / "counters" / "workloads" / "vcopy-MI300X-rocpd"])
+    metrics = _metrics(shared / "data" / "counters/workloads/vcopy-MI300X-rocpd")
     row = metrics.frame.set_index("quantity").loc["implied_clock_ratio"]
     assert row["value"] == pytest.approx(2.04, abs=0.01)
     told = {finding.rule for finding in metrics.findings}
