@@ -42,6 +42,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "pmc": ("rocktools.cli.pmc", "Count hardware events of chosen kernels."),
     "extract": ("rocktools.cli.extract", "Take one kernel out of a job, as a small program of its own."),
     "capture-operands": ("rocktools.cli.capture_operands", "Record what an instruction reads, on the CPU."),
+    "replay": ("rocktools.cli.replay", "Prove that a replay is the job's kernel."),
     "aot": ("rocktools.cli.aot", "What a JAX program becomes on a GPU, without one: kernels, registers, memory."),
     "rocpd": ("rocktools.cli.rocpd", "Recover a rocpd file that was cut off, or scrub one to share."),
     "demo": ("rocktools.cli.demo", "Make a simulated run to try everything on."),

@@ -27,7 +27,7 @@ from rocktools.replay.executable import GpuExecutable, parse_executable
 from rocktools.replay.pjrt_options import build_compile_options
 from rocktools.replay.prove import EvidenceKind, KernelFacts, Level, Part, prove_executables
 from rocktools.replay.prove_facts import facts_of_thunks
-from rocktools.rundir import load_json
+from rocktools.rundir import hash_file, load_json
 
 REPLAY_SCHEMA = "rocktools.replay/1"
 _SPEC_NAME = "spec.json"
@@ -165,6 +165,8 @@ def job_facts(replay: ReplayModule, job: GpuExecutable | None) -> tuple[KernelFa
     facts = facts_of_thunks(job.thunks_of(replay.instruction))
     if not facts and replay.kernel_name in job.kernels:
         facts = facts_of_thunks(job.as_thunks([replay.kernel_name]))
+    if not facts and replay.launches and not any(each.name for each in replay.launches):
+        return replay.launches  # what an asynchronous start wraps has an instruction of its own
     if not facts:
         raise NothingToRead(
             "instruction-not-in-executable",
@@ -210,6 +212,39 @@ def prove_ahead_of_time(
                 if place not in found or _rank(made) > _rank(found[place]):
                     found[place] = made
     return [found[place] for place in range(len(replays))]
+
+
+def build_subject(
+    made: AheadOfTime | None, replay: ReplayModule, job_path: Path | None, environment: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What a proof compares with what, for its file.
+
+    Args:
+        made: what was compiled; None where only traces were compared.
+        job_path: of the job's executable; None where it is not known.
+        environment: what compiled: plugin, versions, stand-ins.
+    """
+    subject: dict[str, Any] = {
+        "instruction": replay.instruction,
+        "kernel": replay.kernel_name or None,
+        "replay": {
+            "folder": str(replay.folder) if replay.folder is not None else None,
+            "program_sha256": hashlib.sha256(replay.module).hexdigest(),
+        },
+        "job": {
+            "origin": dict(replay.origin) if replay.origin is not None else None,
+            "executable": str(job_path) if job_path is not None else None,
+            "executable_sha256": hash_file(job_path) if job_path is not None else None,
+        },
+    }
+    if made is not None:
+        subject["compiled"] = {
+            "target": made.target.name,
+            "configuration": made.target.configuration,
+            "outcome": made.outcome.value,
+            **environment,
+        }
+    return subject
 
 
 def _is_settled(made: AheadOfTime) -> bool:

@@ -1,0 +1,251 @@
+"""`rocktools replay prove`: whether a replay stands in for the job's kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rocktools.cli.aot import environment_options, stand_in_findings
+from rocktools.cli.output import TableOutput, emit_findings, emit_table
+from rocktools.errors import EXIT_GATE, EXIT_GOOD, UsageError
+from rocktools.units import count_noun
+
+if TYPE_CHECKING:
+    from rocktools.findings import Finding
+    from rocktools.replay.aot_environment import PreparedEnvironment
+    from rocktools.replay.prove import Part, Proof
+    from rocktools.replay.prove_bundle import AheadOfTime, ReplayModule
+
+_OPTIONAL = ("note", "kernel_name", "evidence", "level", "instruction", "comparison_index")
+_trace = click.Path(path_type=Path)
+
+
+@click.group("replay")
+def command() -> None:
+    """What was taken out of a job by `rocktools extract`: prove that it is the job's kernel."""
+
+
+@command.command("prove")
+@click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--job-executable",
+    "job_executable",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Serialized executable of the job: of `rocktools aot compile`, of JAX's compilation cache, or as "
+    "compiled.runtime_executable().serialize() gives it.  [default: executable.serialized beside the program that the "
+    "replay was taken from, or one folder up]",
+)
+@click.option(
+    "--target",
+    metavar="NAME",
+    help="Description of the job's device: mi355x, mi350x, mi300x, a YAML file, or a *.gpu_target_config.pbtxt of the "
+    "job's dump.  [default: the one that was dumped; else those of the executable's architecture, one after the other]",
+)
+@click.option("--no-compile", is_flag=True, help="Compile nothing; compare traces only.")
+@click.option("--job-trace", metavar="PATH", type=_trace, help="Trace of the job: rocpd database or run directory.")
+@click.option("--replay-trace", metavar="PATH", type=_trace, help="Trace of the replay, with all of its iterations.")
+@click.option("--replay-counters", metavar="PATH", type=_trace, help="Counter passes of the replay.")
+@click.option("--job-counters", metavar="PATH", type=_trace, help="Counter passes of the job, where it was counted.")
+@click.option(
+    "--warm-up",
+    "warmups_count",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=3,
+    show_default=True,
+    help="Dispatches of the replay's trace that warm up, and are left out.",
+)
+@click.option(
+    "-o",
+    "--output",
+    "proof_path",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Proof to write, where one DIR is given.  [default: proof.json in DIR]",
+)
+@environment_options
+def prove(
+    folders: tuple[Path, ...],
+    job_executable: Path | None,
+    target: str | None,
+    no_compile: bool,
+    proof_path: Path | None,
+    prepare: Callable[[], PreparedEnvironment],
+    **traces: Any,
+) -> int:
+    """Whether each replay in DIR launches the job's kernel, and how sure that is.
+
+    \b
+        identical        machine code, launch and shared memory are the same
+        equivalent       name, launch, registers, private and shared memory are the same
+        similar          same name; duration within max(5 %, 2 x IQR) of the job's median
+        not-a-stand-in   both sides are known, and differ
+        unproven         nothing contradicts it, and nothing proves it
+
+    Ahead of time, without a GPU: the replay is compiled by the ROCm plugin of JAX, and what it launches is compared
+    with the job's serialized executable. From traces: what ran, with its registers and durations. Counters of a replay
+    that differ from pass to pass, or from the job's, are told.
+
+    The proof is a JSON file with both sides of every comparison. The exit code is 3 unless every replay stands in.
+    """
+    from rocktools.replay.prove_bundle import read_replay
+
+    if len(folders) > 1 and (proof_path or any(traces[name] for name in traces if name != "warmups_count")):
+        raise UsageError("one-replay", "an output, traces and counters belong to one replay; name one DIR")
+    if no_compile and not (traces["job_trace"] and traces["replay_trace"]):
+        raise UsageError("nothing-to-compare", "without compiling, --job-trace and --replay-trace are needed")
+    targets = [proof_path or folder / "proof.json" for folder in folders]
+    for path in targets:
+        _require_no_proof(path)
+    replays = [read_replay(folder) for folder in folders]
+    prepared = None if no_compile else prepare()
+    compiled = [None] * len(replays) if prepared is None else _compile(replays, job_executable, target, prepared)
+    findings: list[Finding] = [] if prepared is None else stand_in_findings(prepared)
+    proofs = []
+    for replay, (made, job_path, environment), path in zip(
+        replays, [each or (None, None, {}) for each in compiled], targets, strict=True
+    ):
+        parts = ([made.part] if made is not None else []) + _parts_of_traces(replay, **traces)
+        proofs.append(_write(path, replay, parts, made, job_path, environment, traces))
+    findings += [finding for proof in proofs for finding in proof.findings]
+    _show(proofs, targets, findings)
+    emit_findings(findings)
+    return EXIT_GOOD if all(proof.level.is_stand_in for proof in proofs) else EXIT_GATE
+
+
+_Compiled = tuple["AheadOfTime", Path | None, dict[str, Any]]
+
+
+def _compile(
+    replays: Sequence[ReplayModule], job_executable: Path | None, target: str | None, prepared: PreparedEnvironment
+) -> list[Any]:
+    """Each replay compiled, with the path of its job's executable and what compiled it; all of a job together."""
+    from rocktools.replay.aot_program import plugin_version
+    from rocktools.replay.executable import read_executable
+    from rocktools.replay.prove_bundle import find_job_executable, find_targets, prove_ahead_of_time
+
+    environment = {
+        "plugin": str(prepared.environment.plugin),
+        "plugin_version": plugin_version(),
+        "stand_ins": list(prepared.stand_in_libraries),
+    }
+    by_job: dict[Path | None, list[int]] = {}
+    for place, replay in enumerate(replays):
+        by_job.setdefault(job_executable or find_job_executable(replay), []).append(place)
+    made: list[Any] = [None] * len(replays)
+    for path, places in by_job.items():
+        job = None if path is None else read_executable(path)
+        chosen = [replays[place] for place in places]
+        results = prove_ahead_of_time(chosen, job, find_targets(job, chosen[0], target), prepared.environment)
+        for place, result in zip(places, results, strict=True):
+            made[place] = (result, path, environment)
+    return made
+
+
+def _parts_of_traces(
+    replay: ReplayModule,
+    *,
+    job_trace: Path | None,
+    replay_trace: Path | None,
+    replay_counters: Path | None,
+    job_counters: Path | None,
+    warmups_count: int,
+) -> list[Part]:
+    """What traces and counters say of the replay's kernel."""
+    from rocktools.replay.prove import prove_counters, prove_traces
+    from rocktools.replay.prove_facts import counters_by_pass, facts_of_dispatches
+    from rocktools.workspace.workspace import Workspace
+
+    if (job_trace is None) != (replay_trace is None):
+        raise UsageError("one-sided-trace", "--job-trace and --replay-trace go together")
+    if job_counters is not None and replay_counters is None:
+        raise UsageError("one-sided-counters", "--job-counters needs --replay-counters")
+    kernel = replay.kernel_name
+    if not kernel and (job_trace or replay_counters):
+        raise UsageError(
+            "no-kernel-name",
+            f"the kernel of {replay.instruction} is not known, so it cannot be found in a trace",
+            hint="extract from a dump with its thunk sequence; a library's kernel is compared by hand",
+        )
+    parts = []
+    if job_trace is not None and replay_trace is not None:
+        sides = []
+        for trace, count in ((job_trace, 0), (replay_trace, warmups_count)):
+            with Workspace.open([trace]) as workspace:
+                sides.append(
+                    facts_of_dispatches(workspace.require_dispatches(), kernel_name=kernel, warmups_count=count)
+                )
+        parts.append(prove_traces(*sides, where=replay.instruction))
+    if replay_counters is not None:
+        counted = []
+        for path in (replay_counters, job_counters):
+            if path is not None:
+                with Workspace.open([path]) as workspace:
+                    frames = workspace.require_counted_dispatches(), workspace.counter_values()
+                counted.append(counters_by_pass(*frames, kernel_name=kernel))
+        job = {name: values[0] for name, values in counted[1].items()} if len(counted) > 1 else None
+        parts.append(prove_counters(kernel, counted[0], job=job, where=replay.instruction))
+    return parts
+
+
+def _write(
+    path: Path,
+    replay: ReplayModule,
+    parts: Sequence[Part],
+    made: AheadOfTime | None,
+    job_path: Path | None,
+    environment: dict[str, Any],
+    traces: dict[str, Any],
+) -> Proof:
+    from rocktools.replay.prove import build_proof
+    from rocktools.replay.prove_bundle import build_subject
+    from rocktools.replay.prove_document import write_proof
+
+    subject = build_subject(made, replay, job_path, environment)
+    subject["traces"] = {name: str(value) for name, value in traces.items() if isinstance(value, Path)}
+    proof = build_proof(parts, subject)
+    write_proof(path, proof)
+    return proof
+
+
+def _show(proofs: Sequence[Proof], paths: Sequence[Path], findings: Sequence[Finding]) -> None:
+    """The comparisons of one proof; of several what is not equal, and their levels first."""
+    from rocktools.evidence import Evidence
+    from rocktools.render.table import table_from_spec
+    from rocktools.replay.prove_document import meaning_of
+    from rocktools.replay.prove_table import PROOF_COMPARISONS, build_comparisons
+
+    for proof, path in zip(proofs, paths, strict=True):
+        click.echo(f"{proof.subject['instruction']}: {proof.level} ({meaning_of(proof.level)}); {path}")
+    frame = build_comparisons(proofs)
+    if len(proofs) == 1:
+        title = f"{proofs[0].subject['instruction']}, job and replay"
+        frame = frame.drop(columns=["instruction", "level"])
+    else:
+        frame = frame[frame["verdict"] != "equal"]
+        title = f"what is not equal in {count_noun(len(proofs), 'proof')}"
+    frame = frame.drop(columns=[name for name in ("note",) if frame[name].isna().all()])
+    if len(frame):
+        table = table_from_spec(
+            frame,
+            PROOF_COMPARISONS,
+            evidence=Evidence.COMPILER_ESTIMATE,
+            title=title,
+            is_simulated=False,
+            optional_columns=_OPTIONAL,
+        )
+        emit_table(table, TableOutput(), findings=findings)
+
+
+def _require_no_proof(path: Path) -> None:
+    if path.exists():
+        raise UsageError(
+            "proof-exists",
+            "there is a proof already, and results are never overwritten",
+            where=str(path),
+            hint="-o FILE names another one",
+        )
