@@ -49,15 +49,20 @@ expectations:
 """What the program does; DEVICES to be filled in."""
 
 
-def rank_trace(rank: int, *, steps_count: int = 3) -> SimulatedTrace:
-    """What a rank of the job did; the same kernels on every rank, at times of its own."""
+def rank_trace(rank: int, *, devices_count: int = 1) -> SimulatedTrace:
+    """Three steps of a rank of the job: the same kernels on every device, at times of its own."""
     scenario = Scenario(
-        seed=rank, pid=1000 + rank, steps_count=steps_count, warm_up_dispatches_count=0, other_runs_count=0
+        seed=rank,
+        pid=1000 + rank,
+        devices_count=devices_count,
+        warm_up_dispatches_count=0,
+        other_runs_count=0,
+        has_host_calls=True,
     )
     return simulate(build_tiny(), scenario)
 
 
-def write_scoped_run(run: Path, *, ranks: Sequence[int] = (0,), steps_count: int = 3) -> Path:
+def write_scoped_run(run: Path, *, ranks: Sequence[int] = (0,), devices_count: int = 1) -> Path:
     """A run directory with a trace per rank, each on a node of its own, and the dump of the program."""
     create_run_directory(run)
     (run / HLO_FOLDER).mkdir()
@@ -66,7 +71,7 @@ def write_scoped_run(run: Path, *, ranks: Sequence[int] = (0,), steps_count: int
     (run / TRACE_FOLDER).mkdir()
     for rank in ranks:
         path = run / TRACE_FOLDER / f"rank_{rank}_results.db"
-        write_simulated_trace(rank_trace(rank, steps_count=steps_count), path, hostname=f"node{rank}")
+        write_simulated_trace(rank_trace(rank, devices_count=devices_count), path, hostname=f"node{rank}")
     write_manifest(run, Manifest(argv=("test",), created_utc="2026-01-01T00:00:00+00:00", is_simulated=True))
     return run
 

@@ -80,18 +80,23 @@ def _allocated(paths: Sequence[str], reported: ReportedMemory) -> tuple[DeviceMe
     """The high-water marks in the traces among the paths; None where there is no trace."""
     from rocktools.attribution.memory import find_high_water
     from rocktools.errors import NothingToRead
+    from rocktools.workspace.paths import find_sources
     from rocktools.workspace.workspace import Workspace
 
-    if not paths:
+    traces: list[str] = []
+    for path in paths:
+        try:
+            find_sources([path])
+        except NothingToRead:
+            if not reported.programs:  # a folder that XLA dumped to has no trace
+                raise
+        else:
+            traces.append(path)
+    if not traces:
         return None, [], False
-    try:
-        with Workspace.open(paths) as workspace:
-            allocations, agents = workspace.allocations(), workspace.agents()
-            findings, is_simulated = workspace.findings, workspace.is_simulated
-    except NothingToRead:
-        if not reported.programs:
-            raise
-        return None, [], False
+    with Workspace.open(traces) as workspace:
+        allocations, agents = workspace.allocations(), workspace.agents()
+        findings, is_simulated = workspace.findings, workspace.is_simulated
     largest = reported.programs[0].assignment if reported.programs else None
     devices = find_high_water(allocations, agents, largest)
     return devices, [*findings, *devices.findings], is_simulated
