@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rocktools.frames import FrameSpec
 
 # Frames that other commands build, and those commands.
-_ELSEWHERE = {"STEPS": "rocktools ledger", "ATTRIBUTED": "rocktools ledger", "LEDGER": "rocktools ledger"}
+_ELSEWHERE = {"QUANTITIES": "rocktools metrics"}
 
 
 @click.command("frame")
@@ -32,7 +32,8 @@ def command(
     FRAME is, of a trace, DISPATCHES, COUNTED_DISPATCHES, COUNTER_VALUES, HOST_CALLS, RANGES, COPIES, ALLOCATIONS,
     SAMPLES, AGENTS, PROCESSES or KERNEL_SYMBOLS; of a JAX profile also DEVICE_EVENTS, HOST_EVENTS or PROFILED_DEVICES;
     with a compiled program (as with --hlo, also where it is not given) PROGRAMS, INSTRUCTIONS, DISPATCH_EDGES or
-    EVENT_EDGES. Letters of either case. docs/reference/frames.md says what each column means.
+    EVENT_EDGES; and STEPS, ATTRIBUTED or LEDGER, as `rocktools ledger` has them without options. Letters of either
+    case. docs/reference/frames.md says what each column means.
 
     PATHS are rocpd databases (*_results.db), JAX profiles (*.xplane.pb), folders, patterns, .rpdb folders or run
     directories.

@@ -1,4 +1,7 @@
-"""Runs and their compiled programs -> the frames that take both: PROGRAMS, INSTRUCTIONS and the two kinds of edges."""
+"""Runs and their compiled programs -> the frames that take both: programs, links, and what is booked by them.
+
+Where steps and components can be chosen, the choices are those of `rocktools ledger` without options.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,24 @@ from pathlib import Path
 
 import pandas as pd
 
+from rocktools.attribution.component_map_file import read_shipped_map
+from rocktools.attribution.ledger import book_rows, build_ledger
 from rocktools.correlate.annotations import link_annotated
 from rocktools.evidence import Evidence
 from rocktools.findings import Finding
-from rocktools.frames import DISPATCH_EDGES, EVENT_EDGES, INSTRUCTIONS, PROGRAMS, FrameSpec
+from rocktools.frames import ATTRIBUTED, DISPATCH_EDGES, EVENT_EDGES, INSTRUCTIONS, PROGRAMS, STEPS, FrameSpec
 from rocktools.hlo.instructions import build_instructions
 from rocktools.sources.rocpd.parts import assemble_frame
+from rocktools.timeline.grouping import match_rows
+from rocktools.workspace.attributed import AttributionOptions, attribute_workspace
 from rocktools.workspace.frame_parts import part_of_frame
 from rocktools.workspace.links import findings_of, link_host_events, link_runs, located_findings
 from rocktools.workspace.programs import list_programs, unique_programs
 from rocktools.workspace.run_programs import programs_of_runs
 from rocktools.workspace.workspace import Workspace
 
-LINKED_FRAMES = ("PROGRAMS", "INSTRUCTIONS", "DISPATCH_EDGES", "EVENT_EDGES")
+_BOOKED_FRAMES = ("STEPS", "ATTRIBUTED", "LEDGER")
+LINKED_FRAMES = ("PROGRAMS", "INSTRUCTIONS", "DISPATCH_EDGES", "EVENT_EDGES", *_BOOKED_FRAMES)
 """Names of the frames that `linked_frame` builds."""
 
 
@@ -41,7 +49,7 @@ def linked_frame(workspace: Workspace, name: str, hlo: Sequence[str | Path] = ()
 
     Raises:
         InputError: what `hlo` names, or a profile, cannot be read.
-        NothingToRead: no run has a compiled program.
+        NothingToRead: no run has a compiled program, or nothing ran.
     """
     if name == DISPATCH_EDGES.name:
         runs = link_runs(workspace, hlo)
@@ -49,6 +57,8 @@ def linked_frame(workspace: Workspace, name: str, hlo: Sequence[str | Path] = ()
         return LinkedFrame(frame=frame, evidence=Evidence.INFERRED, findings=tuple(findings_of(runs)))
     if name == EVENT_EDGES.name:
         return _event_edges(workspace, hlo)
+    if name in _BOOKED_FRAMES:
+        return _booked_frame(workspace, name, hlo)
     found = programs_of_runs(workspace, hlo)
     every = unique_programs(program for run in found.values() for program in run.programs)
     if name == PROGRAMS.name:
@@ -60,6 +70,18 @@ def linked_frame(workspace: Workspace, name: str, hlo: Sequence[str | Path] = ()
     raised = [finding for run in found.values() for finding in run.findings]
     raised += [finding for program in every for finding in program.program.module.findings]
     return LinkedFrame(frame=frame, evidence=Evidence.COMPILER_ESTIMATE, findings=tuple(_unique(raised)))
+
+
+def _booked_frame(workspace: Workspace, name: str, hlo: Sequence[str | Path]) -> LinkedFrame:
+    runs = attribute_workspace(workspace, AttributionOptions(component_map=read_shipped_map(), hlo=tuple(hlo)))
+    if name == STEPS.name:
+        frame = runs.steps.frame
+    elif name == ATTRIBUTED.name:
+        frame = runs.rows
+    else:
+        counted = match_rows(runs.rows, runs.steps.counted, STEPS.key) >= 0
+        frame = build_ledger(book_rows(runs.rows[counted].reset_index(drop=True)))
+    return LinkedFrame(frame=frame, evidence=Evidence.INFERRED, findings=runs.findings)
 
 
 def _event_edges(workspace: Workspace, hlo: Sequence[str | Path]) -> LinkedFrame:

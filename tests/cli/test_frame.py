@@ -89,9 +89,7 @@ def test_chosen_columns_come_in_the_order_of_the_frame_with_the_key(databases, r
         (["frame", "dispatch"], ["unknown-frame: there is no frame 'dispatch'", "DISPATCHES"]),
         (["frame", "nonsense"], ["unknown-frame", "DISPATCHES", "KERNEL_SYMBOLS"]),
         (["frame", "NOPE"], ["unknown-frame", f"try: one of {', '.join([*READ_FRAMES, *LINKED_FRAMES])}\n"]),
-        (["frame", "steps"], ["frame-of-another-command", "STEPS", "rocktools ledger"]),
-        (["frame", "attributed"], ["frame-of-another-command", "ATTRIBUTED", "rocktools ledger"]),
-        (["frame", "LEDGER"], ["frame-of-another-command", "rocktools ledger"]),
+        (["frame", "quantities"], ["frame-of-another-command", "QUANTITIES", "rocktools metrics"]),
         (["frame", "dispatches", "--hlo", "x"], ["no-program-needed", "DISPATCHES"]),
         (["frame", "dispatches", "--columns", "kernel_nam"], ["no column 'kernel_nam'", "try: kernel_name"]),
         (["frame", "dispatches", "--columns", "zzz"], ["no column 'zzz'", "run, process, dispatch_id"]),
@@ -184,7 +182,7 @@ def test_formats_of_linked_frames_agree(run: CommandLine, tmp_path: Path, name: 
     rows = assert_formats_agree(run, tmp_path, "frame", name, path)
     assert list(rows[0]) == list(SPECS[name].names)
     evidence = {column["evidence"] for column in run.document("frame", name, path)["columns"]}
-    assert evidence == {"inferred" if name.endswith("_EDGES") else "compiler_estimate"}
+    assert evidence == {"compiler_estimate" if name in ("PROGRAMS", "INSTRUCTIONS") else "inferred"}
 
 
 def test_edges_say_the_instruction_that_launched_each_dispatch(run: CommandLine, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from tiny_run import HOST, make_proto, starts_by_instruction, tiny_trace, write_
 from rocktools.errors import NothingToRead
 from rocktools.evidence import Evidence
 from rocktools.frames import SPECS, require_frame
+from rocktools.timeline.steps import counted_steps
 from rocktools.workspace.linked_frames import LINKED_FRAMES, LinkedFrame, linked_frame
 from rocktools.workspace.workspace import READ_FRAMES, Workspace
 
@@ -71,9 +72,26 @@ def test_event_edges_are_of_profiles_beside_traces_too(tmp_path: Path) -> None:
 
 def test_without_a_program_there_is_an_error(tmp_path: Path) -> None:
     run = write_tiny_run(tmp_path / "run", trace=tiny_trace(), has_dump=False)
-    for name in LINKED_FRAMES:
+    for name in sorted(set(LINKED_FRAMES) - {"STEPS", "ATTRIBUTED", "LEDGER"}):
         with pytest.raises(NothingToRead, match="no-programs"):
             build(name, run)
+
+
+def test_without_a_program_rows_are_booked_by_the_names_of_kernels(tmp_path: Path) -> None:
+    found = build("ATTRIBUTED", write_tiny_run(tmp_path / "run", trace=tiny_trace(), has_dump=False))
+    assert "no-program-to-attribute" in rules(found.findings)
+    assert len(found.frame) == 507
+    assert set(found.frame["phase"]) == {"unattributed"}
+    assert {"compute", "communication"} <= set(found.frame["activity"])
+
+
+def test_the_ledger_is_of_the_steps_that_count(runs: tuple[Path, Path]) -> None:
+    steps, rows, ledger = (build(name, *runs) for name in ("STEPS", "ATTRIBUTED", "LEDGER"))
+    counted = counted_steps(steps.frame)
+    chosen = rows.frame.merge(counted[["run", "device", "step_index"]].astype({"step_index": "Int64"}))
+    assert int(ledger.frame["rows_count"].sum()) == len(chosen)
+    assert int(ledger.frame["sum_ns"].sum()) == int((chosen["end_ns"] - chosen["start_ns"]).sum())
+    assert ledger.evidence is Evidence.INFERRED
 
 
 def test_findings_of_programs_are_told(tmp_path: Path) -> None:
