@@ -93,7 +93,7 @@ _MAIN = '''def prepare(spec, source):
     device = jax.devices()[0]
     values = make_inputs(spec["inputs"], spec["seed"], source)
     arguments = [jax.device_put(value, _place(entry, device)) for value, entry in zip(values, spec["inputs"])]
-    return jax.jit({function}), arguments
+    return jax.jit({function}, compiler_options=EXACT), arguments
 
 
 def _place(entry, device):
@@ -127,7 +127,8 @@ _MAIN_OF_MANY = '''def prepare(spec, source):
     if shard_map is None:
         from jax.experimental.shard_map import shard_map
     check = {{"check_vma": False}} if hasattr(jax, "shard_map") else {{"check_rep": False}}
-    return jax.jit(shard_map(of_one_device, mesh=mesh, in_specs=spread, out_specs=spread, **check)), arguments
+    spread_out = shard_map(of_one_device, mesh=mesh, in_specs=spread, out_specs=spread, **check)
+    return jax.jit(spread_out, compiler_options=EXACT), arguments
 '''
 
 _MAIN_TAIL = """

@@ -18,7 +18,6 @@ from rocktools.hlo.program import CompiledProgram
 from rocktools.hlo.proto_reader import parse_hlo_proto
 from rocktools.hlo.thunks import Thunk
 from rocktools.replay.buffer_slices import (
-    SharedBuffer,
     Slices,
     find_shared_buffers,
     guess_shared_buffers,

@@ -24,6 +24,8 @@ from rocktools.replay.readable_texts import FUNCTIONS, IMPORTS
 from rocktools.replay.roles import find_meaning
 
 OPERANDS_SCHEMA = "rocktools.operands/1"
+# Conversions that are left in an optimized program are meant: XLA is not to drop them.
+_EXACT = {"xla_allow_excess_precision": False}
 _ARGUMENT_BYTES_AT_MOST = 8 * 2**30
 
 
@@ -85,7 +87,7 @@ class _Recorder:
         import jax
 
         if function not in self.compiled:
-            self.compiled[function] = jax.jit(function)
+            self.compiled[function] = jax.jit(function, compiler_options=_EXACT)
         return self.compiled[function](*operands)
 
 

@@ -11,6 +11,8 @@ from jax import lax
 
 _CONFIGURATION = """
 jax.config.update("jax_enable_x64", True)  # types of HLO are explicit: none is to be narrowed
+# Conversions that are left in an optimized program are meant: XLA is not to drop them.
+EXACT = {"xla_allow_excess_precision": False}
 """
 
 FUNCTIONS = '''

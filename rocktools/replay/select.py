@@ -94,8 +94,15 @@ def select_kernel(program: CompiledProgram, kernel_name: str) -> Selection:
 
 
 def select_all(program: CompiledProgram) -> tuple[Selection, ...]:
-    """Every instruction that may launch something, in the order of the source."""
-    return tuple(_selected(program, instruction) for instruction in find_launched(program.module))
+    """Every instruction that may launch something, or start it, in the order of the source."""
+    module = program.module
+    started = {name for each in module.instructions.values() if each.opcode == "async-start" for name in each.called}
+    launched = {each.name for each in find_launched(module) if each.computation not in started}
+    return tuple(
+        _selected(program, each)
+        for each in module.instructions.values()
+        if each.name in launched or each.opcode == "async-start"
+    )
 
 
 def check_selection(selection: Selection, module: HloModule) -> list[Finding]:
