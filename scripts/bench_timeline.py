@@ -1,7 +1,8 @@
-"""The section of scripts/bench about device timelines: steps, overlap and gaps of five million rows in memory.
+"""The section of scripts/bench about device timelines: from five million dispatches in memory to a ledger and gaps.
 
-One device, ten steps, kernels on one stream with a pause before every second one, collectives and copies beside them; a
-host call for each. Nothing else does the same, so there is no ratio: times are reported, memory has a budget.
+One device, ten steps, kernels on one stream with a pause before every second one, collectives and copies beside them;
+a host call and an instruction for each. Nothing else does the same, so there is no ratio: times are reported, memory
+has a budget.
 """
 
 from __future__ import annotations
@@ -11,8 +12,15 @@ from typing import Any
 
 from bench_rocpd import Bench, Target, subject_of
 
-WHOLE = "steps, overlap, gaps"
-TASKS = {"overlap": "overlap by step", "steps": "steps by period", "gaps": "gaps with causes", "whole": WHOLE}
+WHOLE = "steps, buckets, ledger, gaps"
+TASKS = {
+    "overlap": "overlap by step",
+    "steps": "steps by period",
+    "gaps": "gaps with causes",
+    "attribute": "every dispatch in its bucket",
+    "ledger": "tables of the ledger",
+    "whole": WHOLE,
+}
 
 _STEPS_COUNT = 10
 _ROWS_COUNT = 5_000_000
@@ -34,29 +42,77 @@ def bench_timeline(bench: Bench, *, is_quick: bool) -> list[Target]:
 
 def timeline_task(task: dict[str, Any]) -> Callable[[], tuple[int, float]]:
     """What is measured, on rows that are made before the clock starts; the result is rows and nanoseconds."""
+    from rocktools.attribution.assemble import assemble_ledger
+    from rocktools.attribution.attribute import attribute_dispatches
+    from rocktools.attribution.component_map_file import read_shipped_map
     from rocktools.timeline.gaps import find_gaps, total_gaps
     from rocktools.timeline.overlap import reconcile
     from rocktools.timeline.step_rows import StepSources, assign_steps
     from rocktools.timeline.steps import counted_steps, find_steps
 
+    wanted = task["task"]
     rows, launches = make_timeline(task["rows_count"])
     sources = StepSources(rows=rows.rename(columns={"name": "kernel_name"}), launches=launches)
-    if task["task"] in ("overlap", "gaps"):
-        rows["step_index"] = assign_steps(rows, counted_steps(find_steps(sources).frame))
+    component_map = read_shipped_map()
+    given = make_links(rows, component_map) if wanted in ("attribute", "ledger", "whole") else None
+    steps = None if wanted in ("steps", "whole") else counted_steps(find_steps(sources).frame)
+    if wanted in ("overlap", "gaps"):
+        rows["step_index"] = assign_steps(rows, steps)
+    booked = attribute_dispatches(*given, steps=steps) if wanted == "ledger" else None
+    calls = rows["host_call_id"].array
 
     def run() -> tuple[int, float]:
-        if task["task"] in ("steps", "whole"):
-            rows["step_index"] = assign_steps(rows, counted_steps(find_steps(sources).frame))
-        if task["task"] == "steps":
-            return len(rows), int(rows["step_index"].notna().sum())
-        total = 0
-        if task["task"] in ("overlap", "whole"):
-            total += int(reconcile(rows).frame["busy_ns"].sum())
-        if task["task"] in ("gaps", "whole"):
-            total += int(total_gaps(find_gaps(rows, launches).frame)["total_ns"].sum())
-        return len(rows), total
+        found = counted_steps(find_steps(sources).frame) if steps is None else steps
+        if wanted == "steps":
+            return len(rows), len(found)
+        if wanted == "overlap":
+            return len(rows), int(reconcile(rows).frame["busy_ns"].sum())
+        if wanted == "gaps":
+            return len(rows), int(total_gaps(find_gaps(rows, launches).frame)["total_ns"].sum())
+        attributed = attribute_dispatches(*given, steps=found) if booked is None else booked
+        if wanted == "attribute":
+            return len(attributed), int(attributed["step_index"].notna().sum())
+        ledger = assemble_ledger(attributed, component_map, title="", steps=found)
+        total = int(ledger.buckets["sum_ns"].sum())
+        if wanted == "whole":
+            attributed["host_call_id"] = calls
+            total += int(total_gaps(find_gaps(attributed, launches).frame)["total_ns"].sum())
+        return len(attributed), total
 
     return run
+
+
+def make_links(rows: Any, component_map: Any) -> tuple[Any, Any, Any, Any]:
+    """DISPATCHES, DISPATCH_EDGES and AGENTS of the rows, and the buckets of an instruction for each kernel."""
+    import itertools
+
+    import numpy as np
+    import pandas as pd
+
+    from rocktools.attribution.classify import Bucket
+    from rocktools.attribution.phases import BookedPhase
+    from rocktools.timeline.activities import Activity
+
+    count = len(rows)
+    key = {"run": rows["run"], "process": rows["process"], "dispatch_id": np.arange(count)}
+    agent = {"agent_id": np.full(count, 1, dtype=np.int64), "stream_id": pd.array(np.zeros(count, np.int64), "Int64")}
+    times = {"kernel_name": rows["name"], "start_ns": rows["start_ns"], "end_ns": rows["end_ns"]}
+    none = np.zeros(count, dtype=np.int64)
+    links = {
+        "program_id": pd.Categorical.from_codes(none, ["1"]),
+        "instruction": rows["name"],
+        "candidates": pd.Categorical.from_codes(none - 1, []),
+        "candidates_count": none + 1,
+    }
+    agents = pd.DataFrame({"run": ["r"], "process": ["p"], "agent_id": [1], "device": ["host:gpu0"], "kind": ["GPU"]})
+    activities = (Activity.COMMUNICATION, Activity.COMPUTE, Activity.COMPUTE, Activity.COMPUTE)
+    phases = (BookedPhase.FORWARD, BookedPhase.BACKWARD, BookedPhase.REMATERIALIZED, BookedPhase.OPTIMIZER)
+    kinds = itertools.cycle(itertools.product(activities, phases, component_map.components))
+    buckets = {
+        str(name): Bucket(activity=activity, phase=phase, component=component, rule="made up")
+        for name, (activity, phase, component) in zip(rows["name"].cat.categories, kinds, strict=False)
+    }
+    return pd.DataFrame({**key, **agent, **times}), pd.DataFrame({**key, **links}), agents, {"1": buckets}
 
 
 def make_timeline(rows_count: int) -> tuple[Any, Any]:

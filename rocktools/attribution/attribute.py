@@ -6,7 +6,7 @@ are laid out over the rows. Nothing here reads an op_name or a component map.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -148,7 +148,8 @@ def _of_dispatches(
 
 def _links_of(dispatches: pd.DataFrame, edges: pd.DataFrame) -> pd.DataFrame:
     """The link of each dispatch, in their order; missing where there is none."""
-    place = match_rows(dispatches, edges, ("run", "process", "dispatch_id"))
+    key = ("run", "process", "dispatch_id")
+    place = np.arange(len(edges)) if _is_aligned(dispatches, edges, key) else match_rows(dispatches, edges, key)
     is_missing = place < 0
     links: dict[str, Any] = {}
     for name in _LINK:
@@ -160,6 +161,24 @@ def _links_of(dispatches: pd.DataFrame, edges: pd.DataFrame) -> pd.DataFrame:
         codes = np.append(column.cat.codes.to_numpy(), -1)[place]  # place -1 takes the last: missing
         links[name] = pd.Categorical.from_codes(codes, categories=column.cat.categories)
     return pd.DataFrame(links)
+
+
+def _is_aligned(dispatches: pd.DataFrame, edges: pd.DataFrame, key: Sequence[str]) -> bool:
+    """Whether each row has its edge in its own place, as linking leaves them: far faster to see than to match."""
+    return len(dispatches) == len(edges) and all(
+        bool((dispatches[name].to_numpy() == edges[name].to_numpy()).all())
+        if not isinstance(dispatches[name].dtype, pd.CategoricalDtype)
+        else _have_equal_labels(dispatches[name], edges[name])
+        for name in key
+    )
+
+
+def _have_equal_labels(left: pd.Series, right: pd.Series) -> bool:
+    if not isinstance(right.dtype, pd.CategoricalDtype):
+        return False
+    of = right.cat.categories.get_indexer(left.cat.categories)  # -1 where the other has no such label
+    codes = left.cat.codes.to_numpy()
+    return bool((codes >= 0).all()) and bool((of[codes] == right.cat.codes.to_numpy()).all())
 
 
 def _answer(
