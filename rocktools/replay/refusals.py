@@ -342,7 +342,8 @@ def _inside(module: HloModule, instruction: Instruction) -> str:
 
 def _neighbours(module: HloModule, instruction: Instruction) -> str:
     """Kernels that make its operands, or read its result."""
-    launched = {each.name for each in find_launched(module)}
+    hopeless = _EXCHANGES | _STATEFUL
+    launched = {each.name for each in find_launched(module) if each.opcode not in hopeless}
     names = [name for name in instruction.operands if name in launched]
     names += [user.name for user in module.users.get(instruction.name, ()) if user.name in launched]
     return _listed(names) or "extract a kernel beside it; rocktools hlo list names them"

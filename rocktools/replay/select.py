@@ -72,16 +72,13 @@ def select_kernel(program: CompiledProgram, kernel_name: str) -> Selection:
     if program.thunks is not None:
         launching = _instructions_of(program.thunks).get(symbol, ())
         found = [module.instructions[name] for name in launching if name in module.instructions]
-        if found:
-            return _selected(program, found[0])
+        if not found:  # the sequence has every kernel of the program: a name that is like one is another one's
+            raise _unknown_kernel(program, kernel_name)
+        return _selected(program, found[0])
     match = candidates_by_name(symbol, build_name_index(module))
     if match.rule is NameRule.EXACT or match.namesakes_count == 1:
-        instruction = module.instructions[match.candidates[0]]
-        chosen = _selected(program, instruction)
-        if chosen.is_sure and chosen.kernel_name and chosen.kernel_name != symbol:
-            raise _unknown_kernel(program, kernel_name, f"{instruction.name} launches {chosen.kernel_name}")
-        twins = tuple(name for name in match.candidates[1:] if name != instruction.name)
-        return chosen if chosen.is_sure else Selection(instruction=instruction, kernel_name=symbol, twins=twins)
+        first, *others = match.candidates
+        return Selection(instruction=module.instructions[first], kernel_name=symbol, twins=tuple(others))
     if match.candidates:
         listed = ", ".join(match.candidates[:_LISTED])
         raise UsageError(
@@ -90,7 +87,7 @@ def select_kernel(program: CompiledProgram, kernel_name: str) -> Selection:
             where=module.source,
             hint=f"--instruction {match.candidates[0]}",
         )
-    raise _unknown_kernel(program, kernel_name, "")
+    raise _unknown_kernel(program, kernel_name)
 
 
 def select_all(program: CompiledProgram) -> tuple[Selection, ...]:
@@ -136,13 +133,13 @@ def check_selection(selection: Selection, module: HloModule) -> list[Finding]:
     return findings
 
 
-def _unknown_kernel(program: CompiledProgram, kernel_name: str, reason: str) -> UsageError:
+def _unknown_kernel(program: CompiledProgram, kernel_name: str) -> UsageError:
     known = [] if program.thunks is None else list(_instructions_of(program.thunks))
     known += [each.name for each in find_launched(program.module)]
     near = nearest_names(kernel_name, known)
     return UsageError(
         "unknown-kernel",
-        f"nothing in {program.module.name} launches a kernel {kernel_name!r}{': ' if reason else ''}{reason}",
+        f"nothing in {program.module.name} launches a kernel {kernel_name!r}",
         where=program.module.source,
         hint=", ".join(near) if near else "a library's kernel has no HLO name: --instruction NAME of its custom call",
     )
