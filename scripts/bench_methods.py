@@ -231,6 +231,13 @@ def _timeline(task: dict[str, Any]) -> Callable[[], Outcome]:
     return timeline_task(task)
 
 
+def _rank(task: dict[str, Any]) -> Callable[[], Outcome]:
+    """What a worker does for the ledger of many ranks (scripts/bench_timeline.py)."""
+    from bench_timeline import rank_task
+
+    return rank_task(task)
+
+
 def _align(task: dict[str, Any]) -> Callable[[], Outcome]:
     """Schedule alignment of a simulated trace (scripts/bench_align.py)."""
     from bench_align import align_task
@@ -251,6 +258,7 @@ METHODS: dict[str, Method] = {
     "rocktools profile frames": _rocktools_profile_frames,
     "write_profile": _write_profile,
     "timeline": _timeline,
+    "rank": _rank,
     "align": _align,
 }
 

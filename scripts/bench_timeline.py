@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from bench_rocpd import Bench, Target, subject_of
+from bench_rocpd import Bench, Target, run_method, say, subject_of
 
 WHOLE = "steps, buckets, ledger, gaps"
 TASKS = {
@@ -27,6 +27,11 @@ _ROWS_COUNT = 5_000_000
 _QUICK_ROWS_COUNT = 200_000
 _BUDGET_BYTES = 4_000_000_000
 
+RANK = "ledger of one rank"
+_RANK_COUNT = 500_000
+_QUICK_RANK_COUNT = 20_000
+_WORKER_BYTES = 250_000_000
+
 
 def bench_timeline(bench: Bench, *, is_quick: bool) -> list[Target]:
     """Measure, and say what was promised."""
@@ -37,7 +42,44 @@ def bench_timeline(bench: Bench, *, is_quick: bool) -> list[Target]:
         bench.measure("timeline", f"{subject}: {task}", "timeline", label, given, repeats=1)
     remark = f"promised for {_ROWS_COUNT:,}" if is_quick else ""
     whole = f"{subject}: whole"
-    return [Target("timeline in 4 GB", whole, remark, WHOLE, "", 1.0, is_memory=True, budget_bytes=_BUDGET_BYTES)]
+    rank_subject, file_bytes = _measure_rank(bench, _QUICK_RANK_COUNT if is_quick else _RANK_COUNT)
+    budget = _WORKER_BYTES + 5 * file_bytes
+    return [
+        Target("timeline in 4 GB", whole, remark, WHOLE, "", 1.0, is_memory=True, budget_bytes=_BUDGET_BYTES),
+        Target("250 MB + 5 files", rank_subject, "", RANK, "", 1.0, is_memory=True, budget_bytes=budget),
+    ]
+
+
+def _measure_rank(bench: Bench, dispatches_count: int) -> tuple[str, int]:
+    """Measure what a worker does with the file of one rank; the subject, and the size of the file."""
+    path = bench.folder / "rank_results.db"
+    say(f"writing {path.name}")
+    shape = {"dispatches_count": dispatches_count, "ranges_count": 10, "copies_count": 1000, "kernels_count": 400}
+    if run_method("write_trace", {"files": [str(path)], "shape": shape}) is None:
+        raise SystemExit(f"bench: could not write {path.name}")
+    file_bytes = path.stat().st_size
+    subject = f"rank of {subject_of(dispatches_count, 'dispatches')} ({file_bytes / 1e6:.0f} MB)"
+    bench.measure("timeline", subject, "rank", RANK, {"files": [str(path)]}, repeats=1)
+    path.unlink()
+    return subject, file_bytes
+
+
+def rank_task(task: dict[str, Any]) -> Callable[[], tuple[int, float]]:
+    """What a worker measures of one file for the ledger of many ranks."""
+
+    def run() -> tuple[int, float]:
+        from rocktools.attribution.component_map_file import read_shipped_map
+        from rocktools.frames import LEDGER
+        from rocktools.workspace.attributed import AttributionOptions
+        from rocktools.workspace.paths import find_sources
+        from rocktools.workspace.rank_files import RankFile, measure_ledger_file
+
+        options = AttributionOptions(component_map=read_shipped_map())
+        partial = measure_ledger_file(RankFile(sources=find_sources(task["files"]), options=options))
+        ledger = LEDGER.empty() if partial is None else partial[LEDGER]
+        return int(ledger["rows_count"].sum()), int(ledger["sum_ns"].sum())
+
+    return run
 
 
 def timeline_task(task: dict[str, Any]) -> Callable[[], tuple[int, float]]:
