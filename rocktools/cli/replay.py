@@ -109,8 +109,11 @@ def prove(
     for replay, (made, job_path, environment), path in zip(
         replays, [each or (None, None, {}) for each in compiled], targets, strict=True
     ):
-        parts = ([made.part] if made is not None else []) + _parts_of_traces(replay, **traces)
-        proofs.append(_write(path, replay, parts, made, job_path, environment, traces))
+        traced, is_simulated = _parts_of_traces(replay, **traces)
+        parts = [*([made.part] if made is not None else []), *traced]
+        files = {name: str(value) for name, value in traces.items() if isinstance(value, Path)}
+        remarks = {"traces": files, "is_simulated": is_simulated}
+        proofs.append(_write(path, replay, parts, made, job_path, environment, remarks))
     findings += [finding for proof in proofs for finding in proof.findings]
     _show(proofs, targets, findings)
     emit_findings(findings)
@@ -154,8 +157,8 @@ def _parts_of_traces(
     replay_counters: Path | None,
     job_counters: Path | None,
     warmups_count: int,
-) -> list[Part]:
-    """What traces and counters say of the replay's kernel."""
+) -> tuple[list[Part], bool]:
+    """What traces and counters say of the replay's kernel; and whether any of them was made without hardware."""
     from rocktools.replay.prove import prove_counters, prove_traces
     from rocktools.replay.prove_facts import counters_by_pass, facts_of_dispatches
     from rocktools.workspace.workspace import Workspace
@@ -172,10 +175,12 @@ def _parts_of_traces(
             hint="extract from a dump with its thunk sequence; a library's kernel is compared by hand",
         )
     parts = []
+    is_simulated = False
     if job_trace is not None and replay_trace is not None:
         sides = []
         for trace, count in ((job_trace, 0), (replay_trace, warmups_count)):
             with Workspace.open([trace]) as workspace:
+                is_simulated |= workspace.is_simulated
                 sides.append(
                     facts_of_dispatches(workspace.require_dispatches(), kernel_name=kernel, warmups_count=count)
                 )
@@ -185,11 +190,12 @@ def _parts_of_traces(
         for path in (replay_counters, job_counters):
             if path is not None:
                 with Workspace.open([path]) as workspace:
+                    is_simulated |= workspace.is_simulated
                     frames = workspace.require_counted_dispatches(), workspace.counter_values()
                 counted.append(counters_by_pass(*frames, kernel_name=kernel))
         job = {name: values[0] for name, values in counted[1].items()} if len(counted) > 1 else None
         parts.append(prove_counters(kernel, counted[0], job=job, where=replay.instruction))
-    return parts
+    return parts, is_simulated
 
 
 def _write(
@@ -199,15 +205,13 @@ def _write(
     made: AheadOfTime | None,
     job_path: Path | None,
     environment: dict[str, Any],
-    traces: dict[str, Any],
+    remarks: dict[str, Any],
 ) -> Proof:
     from rocktools.replay.prove import build_proof
     from rocktools.replay.prove_bundle import build_subject
     from rocktools.replay.prove_document import write_proof
 
-    subject = build_subject(made, replay, job_path, environment)
-    subject["traces"] = {name: str(value) for name, value in traces.items() if isinstance(value, Path)}
-    proof = build_proof(parts, subject)
+    proof = build_proof(parts, {**build_subject(made, replay, job_path, environment), **remarks})
     write_proof(path, proof)
     return proof
 
@@ -235,7 +239,7 @@ def _show(proofs: Sequence[Proof], paths: Sequence[Path], findings: Sequence[Fin
             PROOF_COMPARISONS,
             evidence=Evidence.COMPILER_ESTIMATE,
             title=title,
-            is_simulated=False,
+            is_simulated=any(proof.subject["is_simulated"] for proof in proofs),
             optional_columns=_OPTIONAL,
         )
         emit_table(table, TableOutput(), findings=findings)

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 from pathlib import Path
 
 import pytest
 from aot_machine import PROGRAM, prepare
-from command_line import CommandLine
 from executable_files import make_executable, serialize
+from rocpd_files import BOOT_NS
+
+from rocktools.demo.rocpd_writer import RocpdWriter
 
 CODES = {"loop_fusion.1": b"\x01", "reduce.3": b"\x03"}
-
-
-@pytest.fixture
-def run(capsys) -> CommandLine:
-    return CommandLine(capsys)
 
 
 def executable_file(path: Path, codes: dict[str, bytes]) -> Path:
@@ -77,6 +75,53 @@ def test_folder_that_is_no_replay_is_told(run, tmp_path):
 def test_traces_go_together(run, tmp_path):
     assert "nothing-to-compare" in run("replay", "prove", tmp_path, "--no-compile").err
     assert "one-replay" in run("replay", "prove", tmp_path, tmp_path, "--job-trace", "a").err
+
+
+def write_trace_of(path: Path, durations_ns: list[int], **columns: int) -> Path:
+    with RocpdWriter(path) as writer:
+        writer.process(300)
+        kernel = writer.kernel_symbol("loop_fusion_1", display_name="loop_fusion_1 [clone .kd]", **columns)
+        for number, duration_ns in enumerate(durations_ns):
+            writer.dispatch(kernel, BOOT_NS + 10_000 * number, BOOT_NS + 10_000 * number + duration_ns)
+    return path
+
+
+@pytest.fixture
+def replay(tmp_path) -> Path:
+    """A replay that nothing can compile: of its traces alone."""
+    folder = tmp_path / "replay"
+    folder.mkdir()
+    (folder / "replay.hlo.pb").write_bytes(b"module")
+    spec = {
+        "schema": "rocktools.replay/1",
+        "instruction": "loop_fusion.1",
+        "kernel": "loop_fusion_1",
+        "program": {"file": "replay.hlo.pb", "sha256": hashlib.sha256(b"module").hexdigest()},
+        "devices_count": 1,
+        "launches": [],
+        "origin": {"path": "absent"},
+    }
+    (folder / "spec.json").write_text(json.dumps(spec))
+    return folder
+
+
+@pytest.mark.parametrize(
+    "durations_ns, registers, level, code",
+    [
+        ([5000, 1000, 1010, 1020], 40, "equivalent", 0),
+        ([5000, 1000, 1010, 1020], 48, "similar", 0),
+        ([5000, 2000, 2010, 2020], 48, "not-a-stand-in", 3),
+    ],
+)
+def test_traces_alone_prove_what_they_can(run, replay, tmp_path, durations_ns, registers, level, code):
+    job = write_trace_of(tmp_path / "job.db", [1000, 1010, 1020], arch_vgpr_count=40)
+    other = write_trace_of(tmp_path / "replay.db", durations_ns, arch_vgpr_count=registers)
+    ran = run("replay", "prove", replay, "--no-compile", "--job-trace", job, "--replay-trace", other, "--warm-up", 1)
+    assert (ran.code, f"loop_fusion.1: {level} " in ran.out) == (code, True), ran.out + ran.err
+    subject = json.loads((replay / "proof.json").read_text())["subject"]
+    assert subject["is_simulated"] is True
+    assert subject["traces"] == {"job_trace": str(job), "replay_trace": str(other)}
+    assert "SIMULATED" in ran.out.upper()
 
 
 @pytest.mark.aot
