@@ -143,7 +143,7 @@ def test_arguments_come_from_files_or_are_made_up(job, tmp_path):
 
 @pytest.fixture(scope="module")
 def step():
-    """A step with a scan, top-k, a gather, a sort and a gradient through them; and what jax makes of it."""
+    """A step with a scan, top-k, a gather, and a sort; and what jax makes of it."""
     import jax.numpy as jnp
 
     def run(weights, table, tokens, target):
@@ -164,7 +164,7 @@ def step():
         jax.random.randint(keys[2], (8,), 0, 32),
         jax.random.normal(keys[3], (8, 16)),
     )
-    compiled = jax.jit(jax.value_and_grad(run, has_aux=True)).lower(*arguments).compile()
+    compiled = jax.jit(run).lower(*arguments).compile()
     data = compiled.runtime_executable().hlo_modules()[0].as_serialized_hlo_module_proto()
     results = [np.asarray(each) for each in jax.tree.leaves(compiled(*arguments))]
     return data, [np.asarray(each) for each in arguments], results
