@@ -238,6 +238,13 @@ def _rank(task: dict[str, Any]) -> Callable[[], Outcome]:
     return rank_task(task)
 
 
+def _replay(task: dict[str, Any]) -> Callable[[], Outcome]:
+    """Kernels of a whole step, taken out and proven (scripts/bench_replay.py)."""
+    from bench_replay import replay_task
+
+    return replay_task(task)
+
+
 def _align(task: dict[str, Any]) -> Callable[[], Outcome]:
     """Schedule alignment of a simulated trace (scripts/bench_align.py)."""
     from bench_align import align_task
@@ -260,6 +267,7 @@ METHODS: dict[str, Method] = {
     "timeline": _timeline,
     "rank": _rank,
     "align": _align,
+    "replay": _replay,
 }
 
 

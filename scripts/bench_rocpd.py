@@ -33,7 +33,7 @@ METHODS_SCRIPT = Path(__file__).with_name("bench_methods.py")
 STOCK_DATABASE = "data/rocpd/rocprofv3-mi300x.db"
 SIZES = (100_000, 1_000_000, 5_000_000)
 QUICK_SIZES = (100_000,)
-PARTS = ("dispatches", "files", "counters", "health", "write", "xspace", "timeline", "align")
+PARTS = ("dispatches", "files", "counters", "health", "write", "xspace", "timeline", "align", "replay")
 COUNTERS = ("SQ_WAVES", "SQ_INSTS_VALU", "TCC_HIT", "GRBM_GUI_ACTIVE")
 FILES_COUNT = 4
 TARGET_SIZE = 1_000_000
@@ -443,6 +443,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from bench_align import bench_align
 
             wanted += bench_align(bench, is_quick=options.quick)
+        if "replay" in options.only:
+            from bench_replay import bench_replay
+
+            wanted += bench_replay(bench, is_quick=options.quick)
     say("")
     views = "the stock views of a real file" if bench.stock else "our own views (no --stock-db, no ROCKTOOLS_SHARED)"
     promised, records = render_targets(bench, wanted)
