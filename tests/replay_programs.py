@@ -40,13 +40,14 @@ def run_readable(replay: Replay, arguments: Sequence[np.ndarray[Any, Any]]) -> l
     names: dict[str, Any] = {}
     exec(compile(f"{IMPORTS}{FUNCTIONS}\n\n{replay.readable.text}", "replay_jax.py", "exec"), names)
     device = jax.devices("cpu")[0]
-    with _x64(jax):
+    with with_wide_types(jax):
         function = jax.jit(names[replay.readable.function], compiler_options=EXACT)
         results = function(*(jax.device_put(each, device) for each in arguments))
         return [np.asarray(each) for each in jax.tree.leaves(results)]
 
 
-def _x64(jax: Any) -> Any:
+def with_wide_types(jax: Any) -> Any:
+    """Where types of 64 bits are not narrowed, as HLO means them."""
     if hasattr(jax, "enable_x64"):
         return jax.enable_x64(True)
     return pytest.importorskip("jax.experimental").enable_x64()

@@ -6,14 +6,17 @@ import ast
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
+from replay_programs import with_wide_types
 
 from rocktools.hlo.dumps import read_program
 from rocktools.hlo.proto_reader import parse_hlo_proto
+from rocktools.replay.bundled_inputs import numpy_dtype
 from rocktools.replay.emit import SCHEMA_FILE, write_bundle
 from rocktools.replay.extract import Replay, build_job_program, build_replay
-from rocktools.replay.readable_texts import PRELUDE
+from rocktools.replay.readable_texts import FUNCTIONS, IMPORTS, PRELUDE
 from rocktools.replay.select import select_all, select_instruction, select_kernel
 
 # Build -> kernels that are fusions, library products (INDEX.md of the real files).
@@ -99,3 +102,28 @@ def test_kernel_with_twins_lists_them(shared, tmp_path: Path):
     assert select_instruction(job.program, "wrapped_transpose.2").kernel_name == "wrapped_transpose_1"
     write_bundle(build_replay(job, chosen, rocktools_version="0"), tmp_path / "bundle")
     assert (tmp_path / "bundle" / "replay.hlo.pb").stat().st_size < 4096
+
+
+def test_readable_forms_have_the_shapes_of_the_program(step):
+    """Traced, not compiled: jax works out shape and type of every line."""
+    jax = pytest.importorskip("jax")
+    names: dict[str, Any] = {}
+    exec(f"{IMPORTS}{FUNCTIONS}", names)
+    traced_count, known = 0, set()
+    for replay in step[1]:
+        kernel = replay.selection.kernel_name
+        if replay.classification.devices_count > 1 or kernel in known:
+            continue  # collectives need their axis; one instruction of a kernel will do
+        known |= {kernel} if kernel else set()
+        assert replay.readable is not None
+        exec(replay.readable.text, names)
+        shapes = [jax.ShapeDtypeStruct(each.shape.dimensions, numpy_dtype(each.shape.dtype)) for each in replay.inputs]
+        with with_wide_types(jax):
+            made = jax.tree.leaves(jax.eval_shape(names[replay.readable.function], *shapes))
+        program = parse_hlo_proto(replay.program.data, "replay")
+        assert program.entry is not None
+        assert program.entry.root is not None
+        expected = [(each.dimensions, numpy_dtype(each.dtype)) for each in program.entry.root.shape.leaves()]
+        assert [(each.shape, each.dtype) for each in made] == expected, replay.selection.instruction.name
+        traced_count += 1
+    assert traced_count > 150
