@@ -100,10 +100,7 @@ def run_replay(
     times_ns, results = _iterate(client, loaded, buffers, options, spec)
     outputs = [client.read(each, runtime.numpy_dtype) for each in results[0]]
     if options.outputs:
-        target = pathlib.Path(options.outputs)
-        target.mkdir(parents=True, exist_ok=True)
-        for place, values in enumerate(outputs):
-            np.save(target / f"output{place}.npy", values)
+        _save(outputs, pathlib.Path(options.outputs))
     return {
         "schema": "rocktools.replay-run/1",
         "instruction": spec["instruction"],
@@ -119,15 +116,19 @@ def run_replay(
         "inputs": options.inputs,
         "host_median_ns": int(np.median(times_ns)),
         "host_minimum_ns": int(min(times_ns)),
-        "outputs": [
-            {
-                "dtype": str(each.dtype),
-                "dimensions": list(each.shape),
-                "sha256": hashlib.sha256(each.tobytes()).hexdigest(),
-            }
-            for each in outputs
-        ],
+        "outputs": [_describe(each) for each in outputs],
     }
+
+
+def _describe(values: np.ndarray[Any, Any]) -> dict[str, Any]:
+    digest = hashlib.sha256(values.tobytes()).hexdigest()
+    return {"dtype": str(values.dtype), "dimensions": list(values.shape), "sha256": digest}
+
+
+def _save(outputs: Sequence[np.ndarray[Any, Any]], folder: pathlib.Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for place, values in enumerate(outputs):
+        np.save(folder / f"output{place}.npy", values)
 
 
 def _iterate(
