@@ -194,7 +194,7 @@ def prove_executables(job: Sequence[KernelFacts], replay: Sequence[KernelFacts],
     """Compare what the job's executable has for an instruction with what the replay's executable has.
 
     Args:
-        job: of the instruction, in launch order.
+        job: of the instruction, in launch order; empty where nobody knows.
         replay: of the whole replay, in launch order. Copies that it has more than the job are told and left out: a
             replay that must not spoil its inputs copies them.
         where: of the findings, such as the name of the instruction.
@@ -202,7 +202,7 @@ def prove_executables(job: Sequence[KernelFacts], replay: Sequence[KernelFacts],
     pairs, extra, missing = _paired(job, replay)
     comparisons: list[Comparison] = []
     findings: list[Finding] = []
-    levels = [Level.NOT_A_STAND_IN] if missing or not pairs else []
+    levels = [Level.NOT_A_STAND_IN] if missing else []
     for ours, theirs in pairs:
         made = _compared(EvidenceKind.EXECUTABLE, ours, theirs)
         comparisons += made
@@ -217,7 +217,7 @@ def prove_executables(job: Sequence[KernelFacts], replay: Sequence[KernelFacts],
     others = [each for each in extra if each.kind != "kCopy"]
     for each in others:
         comparisons.append(_one_sided(None, each))
-        levels.append(Level.NOT_A_STAND_IN)
+        levels.append(Level.NOT_A_STAND_IN if job else Level.UNPROVEN)
     if copies:
         findings.append(
             Finding(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -200,13 +200,14 @@ def prove_ahead_of_time(
     expected = [job_facts(replay, job) for replay in replays]
     found: dict[int, AheadOfTime] = {}
     for target in targets:
-        open_places = [place for place in range(len(replays)) if place not in found or not _is_settled(found[place])]
-        for devices_count in sorted({replays[place].devices_count for place in open_places}):
-            places = [place for place in open_places if replays[place].devices_count == devices_count]
+        groups: dict[tuple[int, str], list[int]] = {}
+        for place, replay in enumerate(replays):
+            if place not in found or not _is_settled(found[place]):
+                groups.setdefault((replay.devices_count, _flags_of(replay, environment)), []).append(place)
+        for (devices_count, flags), places in groups.items():
             modules = [_to_compile(replays[place]) for place in places]
-            compiled = compile_modules(
-                modules, target, environment, devices_count=devices_count, on_progress=on_progress
-            )
+            flagged = replace(environment, env={**environment.env, "XLA_FLAGS": flags})
+            compiled = compile_modules(modules, target, flagged, devices_count=devices_count, on_progress=on_progress)
             for place, result in zip(places, compiled, strict=True):
                 made = _compared(replays[place], expected[place], result, target, is_first=target is targets[0])
                 if place not in found or _rank(made) > _rank(found[place]):
@@ -253,6 +254,13 @@ def _is_settled(made: AheadOfTime) -> bool:
     return made.part.level is Level.IDENTICAL or is_library
 
 
+def _flags_of(replay: ReplayModule, environment: CompileEnvironment) -> str:
+    """The flags of XLA that the job ran with, where they are known, else those here; nothing is dumped."""
+    flags = (replay.origin or {}).get("xla_flags")
+    text = str(environment.env.get("XLA_FLAGS", "") if flags is None else flags)
+    return " ".join(flag for flag in text.split() if not flag.startswith("--xla_dump"))
+
+
 def _rank(made: AheadOfTime) -> int:
     order = (Level.NOT_A_STAND_IN, Level.UNPROVEN, Level.SIMILAR, Level.EQUIVALENT, Level.IDENTICAL)
     return order.index(made.part.level)
@@ -269,7 +277,7 @@ def _compared(
     if result.outcome is not CompileOutcome.COMPILED:
         part = Part(
             evidence=EvidenceKind.EXECUTABLE,
-            level=Level.NOT_A_STAND_IN,
+            level=Level.UNPROVEN,
             comparisons=(),
             findings=(_not_compiled(replay, result),),
         )

@@ -113,6 +113,10 @@ def test_launch_on_one_side_only_is_no_stand_in(job, replay):
     assert [each.quantity for each in part.comparisons].count("launch") == 1
 
 
+def test_nothing_is_proven_where_nobody_knows_what_the_job_launches():
+    assert prove_executables([], [KERNEL]).level is Level.UNPROVEN
+
+
 def test_several_kernels_are_as_good_as_the_worst():
     stages = [replace(KERNEL, name=f"sort_{number}", code_sha256=str(number) * 64) for number in range(3)]
     assert prove_executables(stages, stages).level is Level.IDENTICAL

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,9 @@ from executable_files import make_executable, serialize
 
 from rocktools.errors import DamagedFile, InputError, NothingToRead, UnsupportedVersion, UsageError
 from rocktools.hlo.dumps import find_dumps, read_program
+from rocktools.replay import prove_bundle
+from rocktools.replay.aot_compile import CompiledModule, CompileEnvironment, CompileOutcome
+from rocktools.replay.aot_target import read_target
 from rocktools.replay.executable import GpuExecutable, parse_executable, read_executable
 from rocktools.replay.extract import build_job_program, build_replay
 from rocktools.replay.prove import Level
@@ -154,3 +158,23 @@ def test_kernels_of_a_whole_step_are_identical(shared, tmp_path, build):
     assert {name for name, target in described.items() if target == "mi355x-64k"} == {
         name for name in chosen if build == "triton" and "transpose_fusion" in name and name.startswith("input")
     }
+
+
+def test_flags_of_the_job_go_before_those_here_and_nothing_is_dumped(tmp_path, monkeypatch):
+    seen = []
+
+    def compile_nothing(modules, target, environment, **_):
+        seen.append((environment.env["XLA_FLAGS"], [each.name for each in modules]))
+        return [CompiledModule(name=each.name, outcome=CompileOutcome.REFUSED, reason="no") for each in modules]
+
+    monkeypatch.setattr(prove_bundle, "compile_modules", compile_nothing)
+    monkeypatch.setattr(prove_bundle, "build_compile_options", lambda *_, **__: b"")
+    replay = read_replay(bundle(tmp_path / "replay"))
+    flagged = replace(replay, instruction="other.1", origin={"xla_flags": "--xla_a=1 --xla_dump_to=here"})
+    environment = CompileEnvironment(
+        python=Path("python"), plugin=Path("p.so"), stand_ins=None, env={"XLA_FLAGS": "--xla_mine --xla_dump_to=x"}
+    )
+    made = prove_ahead_of_time([replay, flagged], None, [read_target("mi355x")], environment)
+    assert seen == [("--xla_mine", ["loop_fusion.1"]), ("--xla_a=1", ["other.1"])]
+    assert {each.part.level for each in made} == {Level.UNPROVEN}
+    assert [finding.rule for finding in made[0].part.findings] == ["replay-not-compiled"]
