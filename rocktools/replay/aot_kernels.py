@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from rocktools.frames import Column, FrameSpec, require_frame
-from rocktools.replay.executable import ExecutableThunk, GpuExecutable
+from rocktools.replay.executable import SILENT_KINDS, ExecutableThunk, GpuExecutable
 
 _NO_KERNEL = "a library call, a copy or a collective: no kernel of the program's own"
 _NO_CODE = "the executable does not hold its code"
@@ -37,16 +37,12 @@ AOT_LAUNCHES = FrameSpec(
         Column("code_sha256", "category", "of the machine code", _NO_CODE),
     ),
 )
-_NOT_LAUNCHED = frozenset(
-    {"kWhile", "kConditional", "kAsyncStart", "kAsyncDone", "kCollectiveDone", "kCopyDone", "kPartitionId",
-     "kReplicaId", "kGroup", "kDynamicSlice"}
-)  # fmt: skip
 
 
 def launched_thunks(executable: GpuExecutable) -> tuple[ExecutableThunk, ...]:
     """The thunks that start work on the device; of an executable without thunks its kernels."""
     thunks = executable.thunks or executable.as_thunks()
-    return tuple(thunk for thunk in thunks if thunk.kind not in _NOT_LAUNCHED)
+    return tuple(thunk for thunk in thunks if thunk.kind not in SILENT_KINDS)
 
 
 def build_launches(executable: GpuExecutable) -> pd.DataFrame:

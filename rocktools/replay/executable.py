@@ -26,6 +26,12 @@ from rocktools.replay.code_object import MachineCode, read_code_object
 from rocktools.replay.executable_proto import CONFIGURED_MEMBERS, executable_messages, kind_of
 from rocktools.replay.riegeli import is_riegeli, read_records, read_varint
 
+SILENT_KINDS = frozenset(
+    {"kWhile", "kConditional", "kAsyncStart", "kAsyncDone", "kCollectiveDone", "kCopyDone", "kPartitionId",
+     "kReplicaId", "kGroup", "kDynamicSlice"}
+)  # fmt: skip
+"""Kinds of thunks that start no work on a device: they order others, or are the end of one."""
+
 _IFRT = b"pjrt_ifrt"
 _ELF = b"\x7fELF"
 _ZSTD = b"\x28\xb5\x2f\xfd"

@@ -23,7 +23,7 @@ from rocktools.replay.aot_compile import (
     compile_modules,
 )
 from rocktools.replay.aot_target import Target, read_target, targets_of
-from rocktools.replay.executable import GpuExecutable, parse_executable
+from rocktools.replay.executable import SILENT_KINDS, GpuExecutable, parse_executable
 from rocktools.replay.pjrt_options import build_compile_options
 from rocktools.replay.prove import EvidenceKind, KernelFacts, Level, Part, prove_executables
 from rocktools.replay.prove_facts import facts_of_thunks
@@ -107,7 +107,7 @@ def read_replay(folder: Path) -> ReplayModule:
             module=module,
             devices_count=spec["devices_count"],
             folder=folder,
-            launches=tuple(_launch(each) for each in spec["launches"]),
+            launches=tuple(_launch(each) for each in spec["launches"] if each["kind"] not in SILENT_KINDS),
             origin=spec["origin"],
         )
     except OSError as error:

@@ -9,19 +9,16 @@ import numpy as np
 import pandas as pd
 
 from rocktools.errors import NothingToRead
-from rocktools.replay.executable import ExecutableThunk
+from rocktools.replay.executable import SILENT_KINDS, ExecutableThunk
 from rocktools.replay.prove import Durations, KernelFacts, TracedKernel
 
-# Thunks that launch nothing: they order, or they are the end of something.
-_SILENT_KINDS = frozenset({"kWhile", "kConditional", "kAsyncStart", "kAsyncDone", "kCollectiveDone", "kCopyDone",
-                           "kPartitionId", "kReplicaId", "kGroup", "kDynamicSlice"})  # fmt: skip
 _RESOURCES = ("lds_bytes", "scratch_bytes", "vgpr_count", "agpr_count", "sgpr_count")
 _SIZES = ("x", "y", "z")
 
 
 def facts_of_thunks(thunks: Iterable[ExecutableThunk]) -> tuple[KernelFacts, ...]:
     """What each thunk launches, in order; those that launch nothing are left out."""
-    return tuple(_facts_of_thunk(thunk) for thunk in thunks if thunk.kind not in _SILENT_KINDS)
+    return tuple(_facts_of_thunk(thunk) for thunk in thunks if thunk.kind not in SILENT_KINDS)
 
 
 def facts_of_dispatches(dispatches: pd.DataFrame, *, kernel_name: str, warmups_count: int = 0) -> TracedKernel:
