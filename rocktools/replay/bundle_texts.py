@@ -101,8 +101,11 @@ def _place(entry, device):
     order = list(reversed(entry["minor_to_major"]))
     if order == list(range(len(order))) or device.platform == "cpu":
         return sharding
-    from jax.experimental.layout import Format, Layout
-
+    try:
+        from jax.experimental.layout import Format, Layout
+    except ImportError:  # jax before 0.7 has other names for them
+        from jax.experimental.layout import DeviceLocalLayout as Layout
+        from jax.experimental.layout import Layout as Format
     return Format(Layout(tuple(order)), sharding)
 '''
 
@@ -210,11 +213,12 @@ def _profiling_lines(spec: Mapping[str, Any]) -> list[str]:
     if spec["kind"] == "copy":
         return lines
     # Kernels of libraries have names of their own: Tensile's, RCCL's, those of whoever wrote a custom call.
-    pattern = {"library": "Cijk_.*", "collective": "nccl.*", "foreign": ".*"}.get(spec["kind"], spec["kernel"] or ".*")
+    name = {"library": "Cijk_", "collective": "nccl"}.get(spec["kind"], spec["kernel"])
+    counting, analysing = ("", "") if not name else (f" --kernel-include-regex '{name}'", f" -k '{name}'")
     return [
         *lines,
-        f"    rocprofv3 --pmc SQ_WAVES --kernel-include-regex '{pattern}' -d pmc -o replay -- python replay.py",
-        f"    rocprof-compute profile -n replay -k '{pattern}' -- python replay.py",
+        f"    rocprofv3 --pmc SQ_WAVES{counting} -d pmc -o replay -- python replay.py",
+        f"    rocprof-compute profile -n replay{analysing} -- python replay.py",
     ]
 
 

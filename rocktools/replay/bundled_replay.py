@@ -89,13 +89,7 @@ def run_replay(
     argument_shapes, result_shape = shape_protos(module)
     loaded = client.compile(module, runtime.compile_options(argument_shapes, result_shape, devices))
     buffers = [
-        [
-            client.put(values, entry["dtype"], entry["minor_to_major"], device)
-            for entry, values in zip(
-                spec["inputs"], runtime.make_inputs(spec["inputs"], spec["seed"], options.inputs, place), strict=True
-            )
-        ]
-        for place, device in enumerate(devices)
+        _put_inputs(client, spec, runtime, options.inputs, place, device) for place, device in enumerate(devices)
     ]
     times_ns, results = _iterate(client, loaded, buffers, options, spec)
     outputs = [client.read(each, runtime.numpy_dtype) for each in results[0]]
@@ -118,6 +112,15 @@ def run_replay(
         "host_minimum_ns": int(min(times_ns)),
         "outputs": [_describe(each) for each in outputs],
     }
+
+
+def _put_inputs(client: Any, spec: Mapping[str, Any], runtime: Any, source: str, place: int, device: int) -> list[int]:
+    """The inputs of the partition `place`, on a device, laid out as in the job."""
+    arrays = runtime.make_inputs(spec["inputs"], spec["seed"], source, place)
+    return [
+        client.put(values, entry["dtype"], entry["minor_to_major"], device)
+        for entry, values in zip(spec["inputs"], arrays, strict=True)
+    ]
 
 
 def _describe(values: np.ndarray[Any, Any]) -> dict[str, Any]:

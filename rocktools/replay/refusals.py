@@ -16,6 +16,7 @@ DEVICES_OF_A_NODE = 8
 """GPUs of one MI355X or MI300X machine: what one process can drive."""
 
 _LISTED = 4
+_HOST_MEMORY = "S(5)"  # memory space of layouts: Layout::kHostMemorySpace in XLA's layout.h
 
 
 class ReplayKind(str, Enum):
@@ -93,7 +94,7 @@ def classify_instruction(module: HloModule, instruction: Instruction, modules: S
     return Classification(
         kind=ReplayKind.COPY if is_copy else ReplayKind.KERNEL,
         has_done=is_start(instruction),
-        registration=_library_inside(module, work),
+        registration=_registration_inside(module, work, modules),
         warnings=_data_warnings(module, work),
     )
 
@@ -164,6 +165,9 @@ def _refuse_shapes(module: HloModule, instruction: Instruction) -> None:
         if operand.shape.is_tuple or operand.shape.dtype in ("token", "opaque", "buffer"):
             what = f"its operand {name} is a {operand.shape.dtype}, which no parameter of a replay can be"
             raise _refuse("tuple-parameter", instruction, what, _neighbours(module, instruction))
+        if any(_HOST_MEMORY in (leaf.layout or "") for leaf in (operand.shape, *instruction.shape.leaves())):
+            what = f"its operand {name}, or its result, is in the memory of the host"
+            raise _refuse("exchange-with-host", instruction, what, _neighbours(module, instruction))
         if operand.shape.dynamic:
             what = f"its operand {name} has the dynamic shape {operand.shape}"
             raise _refuse("dynamic-shape", instruction, what, _neighbours(module, instruction))
@@ -171,9 +175,6 @@ def _refuse_shapes(module: HloModule, instruction: Instruction) -> None:
 
 def _classify_custom_call(work: Instruction, instruction: Instruction, modules: Sequence[str]) -> Classification:
     target = work.custom_call_target
-    if is_callback(target):
-        what = f"{target} calls back into the Python of the job"
-        raise _refuse("python-callback", instruction, what, "extract a kernel beside it; rocktools hlo list names them")
     if is_mark(target):
         what = f"{target} only marks something"
         raise _refuse("launches-nothing", instruction, what, "extract what makes its operand, or what reads its result")
@@ -181,10 +182,7 @@ def _classify_custom_call(work: Instruction, instruction: Instruction, modules: 
         what = "no algorithm is written in its backend_config, so that another one might run"
         hint = "dump the program after autotuning (xla_gpu_autotune_level above 0), and extract it from there"
         raise _refuse("convolution-without-algorithm", instruction, what, hint)
-    found = find_registration(target, modules)
-    if found is None:
-        what = f"nobody is known who registers the custom call target {target!r}"
-        raise _refuse("target-not-registered", instruction, what, "--import MODULE names the Python module that does")
+    found = _require_registration(target, instruction, modules)
     if found.module:
         return Classification(
             kind=ReplayKind.FOREIGN,
@@ -230,14 +228,29 @@ def _foreign_warnings(registration: Registration) -> tuple[str, ...]:
     return ("operands that hold sizes or offsets are data: captured ones give the job's time",)
 
 
-def _library_inside(module: HloModule, instruction: Instruction) -> Registration | None:
-    """Of a fusion around a library call (`__custom_fusion` and the like): the call's registration."""
+def _registration_inside(module: HloModule, instruction: Instruction, modules: Sequence[str]) -> Registration | None:
+    """Of a fusion around a custom call (`__custom_fusion` and the like): the call's registration.
+
+    Raises:
+        CannotExtract: nobody is known who registers it, or it calls back into the job.
+    """
     for name in instruction.called if instruction.opcode == "fusion" else ():
         computation = module.computations.get(name)
         for inner in computation.instructions if computation is not None else ():
-            if inner.opcode == "custom-call":
-                return find_registration(inner.custom_call_target)
+            if inner.opcode == "custom-call" and not is_mark(inner.custom_call_target):
+                return _require_registration(inner.custom_call_target, instruction, modules)
     return None
+
+
+def _require_registration(target: str, instruction: Instruction, modules: Sequence[str]) -> Registration:
+    if is_callback(target):
+        what = f"{target} calls back into the Python of the job"
+        raise _refuse("python-callback", instruction, what, "extract a kernel beside it; rocktools hlo list names them")
+    found = find_registration(target, modules)
+    if found is None:
+        what = f"nobody is known who registers the custom call target {target!r}"
+        raise _refuse("target-not-registered", instruction, what, "--import MODULE names the Python module that does")
+    return found
 
 
 def _data_warnings(module: HloModule, instruction: Instruction) -> tuple[str, ...]:

@@ -247,11 +247,77 @@ def test_shapes_are_those_of_the_program(bundle):
     assert list(signature.result.layout.minor_to_major) == [0, 1]
 
 
-def test_exact_form_gives_the_bits_of_the_readable_form(bundle):
-    """With a PJRT plugin for CPUs, where ROCKTOOLS_PJRT_CPU_PLUGIN names one (lammps-jax-pjrt-cpu has one)."""
+@pytest.fixture(scope="module")
+def cpu_plugin() -> str:
     plugin = os.environ.get("ROCKTOOLS_PJRT_CPU_PLUGIN")
     if not plugin:
-        pytest.skip("ROCKTOOLS_PJRT_CPU_PLUGIN is not set: it must name a PJRT plugin that runs on CPUs")
-    exact, readable = _run(bundle, "replay.py", "--plugin", plugin), _run(bundle, "replay_jax.py")
+        pytest.skip("ROCKTOOLS_PJRT_CPU_PLUGIN is not set: it must name a PJRT plugin for CPUs (lammps-jax-pjrt-cpu)")
+    return plugin
+
+
+def _fusion(fused: str, operands: list[str], result: str) -> str:
+    names = [f"x{number}" for number in range(len(operands))]
+    lines = "\n".join(f"  x{number} = {shape} parameter({number})" for number, shape in enumerate(operands))
+    return (
+        f"HloModule made, is_scheduled=true\n\nfused {{\n{fused}\n}}\n\nENTRY main {{\n{lines}\n"
+        f"  ROOT fusion.7 = {result} fusion({', '.join(names)}), kind=kLoop, calls=fused\n}}\n"
+    )
+
+
+EXACT = {
+    "column-major": TEXT,
+    "eight bits": _fusion(
+        "  a = f8e4m3fn[4,6]{0,1} parameter(0)\n  ROOT c = f32[4,6]{0,1} convert(a)",
+        ["f8e4m3fn[4,6]{0,1}"],
+        "f32[4,6]{0,1}",
+    ),
+    "four bits": _fusion(
+        "  a = s4[4,6]{1,0:E(4)} parameter(0)\n  ROOT c = f32[4,6]{1,0} convert(a)",
+        ["s4[4,6]{1,0:E(4)}"],
+        "f32[4,6]{1,0}",
+    ),
+    "two results": _fusion(
+        "  a = bf16[4,6]{1,0} parameter(0)\n  c = f32[4,6]{1,0} convert(a)\n  n = bf16[4,6]{1,0} negate(a)\n"
+        "  ROOT t = (f32[4,6]{1,0}, bf16[4,6]{1,0}) tuple(c, n)",
+        ["bf16[4,6]{1,0}"],
+        "(f32[4,6]{1,0}, bf16[4,6]{1,0})",
+    ),
+    "in place": _fusion(
+        "  a = f32[5,4]{1,0} parameter(0)\n  r = f32[1,4]{1,0} parameter(1)\n  i = s32[] parameter(2)\n"
+        "  z = s32[] constant(0)\n  ROOT u = f32[5,4]{1,0} dynamic-update-slice(a, r, i, z)",
+        ["f32[5,4]{1,0}", "f32[1,4]{1,0}", "s32[]"],
+        "f32[5,4]{1,0}",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_exact_form_gives_the_bits_of_the_readable_form(name, cpu_plugin, tmp_path):
+    """Two ways into XLA's CPU backend: the program as it is, and lax."""
+    write_bundle(make_replay(EXACT[name], "fusion.7"), tmp_path / "bundle")
+    exact = _run(tmp_path / "bundle", "replay.py", "--plugin", cpu_plugin, "--iterations", "2")
+    readable = _run(tmp_path / "bundle", "replay_jax.py", "--iterations", "1")
     assert exact.returncode == 0, exact.stderr
     assert json.loads(exact.stdout)["outputs"] == json.loads(readable.stdout)["outputs"]
+
+
+def test_exact_collective_runs_on_as_many_devices(cpu_plugin, tmp_path):
+    text = """HloModule made, is_scheduled=true, num_partitions=4
+
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}
+
+ENTRY main {
+  x = f32[8]{0} parameter(0)
+  ROOT r = f32[8]{0} all-reduce(x), channel_id=1, replica_groups={{0,3},{1,2}}, use_global_device_ids=true, to_apply=add
+}
+"""
+    write_bundle(make_replay(text, "r"), tmp_path / "bundle")
+    ran = _run(tmp_path / "bundle", "replay.py", "--plugin", cpu_plugin, "--iterations", "2", "--outputs", "out")
+    assert ran.returncode == 0, ran.stderr
+    spec = json.loads((tmp_path / "bundle" / "spec.json").read_text())
+    first, last = (bundled_inputs.make_inputs(spec["inputs"], "r", device=device)[0] for device in (0, 3))
+    np.testing.assert_array_equal(np.load(tmp_path / "bundle" / "out" / "output0.npy"), first + last)

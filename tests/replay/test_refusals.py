@@ -52,6 +52,11 @@ async_wrapped {
   ROOT scattered = f32[2]{0} reduce-scatter(p), channel_id=7, replica_groups={{0,1,2,3}}, use_global_device_ids=true, dimensions={0}, to_apply=add
 }
 
+around {
+  p = f32[8]{0} parameter(0)
+  ROOT inner_call = f32[8]{0} custom-call(p), custom_call_target="somebody_s_kernel"
+}
+
 ENTRY main {
   x = f32[8]{0} parameter(0)
   both = (f32[8]{0}, f32[8]{0}) parameter(1)
@@ -70,6 +75,8 @@ ENTRY main {
   noise = f32[8]{0} rng(x, x), distribution=rng_uniform
   state = u64[1]{0} rng-get-and-update-state(), delta=1
   called_back = f32[8]{0} custom-call(x), custom_call_target="xla_ffi_python_gpu_callback"
+  offloaded = f32[8]{0:S(5)} copy(x)
+  around_foreign = f32[8]{0} fusion(x), kind=kCustom, calls=around
   marked = f32[8]{0} custom-call(x), custom_call_target="Sharding"
   foreign = f32[8]{0} custom-call(x), custom_call_target="somebody_s_kernel"
   attention = f32[8]{0} custom-call(x), custom_call_target="te_fused_attn_forward_ffi"
@@ -90,6 +97,8 @@ REFUSED = [
     ("noise", "stateful-random-numbers", "extract a kernel beside it"),
     ("state", "stateful-random-numbers", "extract a kernel beside it"),
     ("called_back", "python-callback", "extract a kernel beside it"),
+    ("offloaded", "exchange-with-host", "extract a kernel beside it"),
+    ("around_foreign", "target-not-registered", "--import MODULE"),
     ("marked", "launches-nothing", "extract what makes its operand"),
     ("foreign", "target-not-registered", "--import MODULE"),
     ("convolved", "convolution-without-algorithm", "autotuning"),
