@@ -126,7 +126,9 @@ def _job(found: FoundPrograms, program_id: str) -> JobProgram:
     program = next(each for each in found.programs if each.program_id == program_id)
     content = read_program_content(program)
     data = content.proto if content.proto is not None else parse_text_program(content.text, str(program.path))
-    return build_job_program(program.program, data, str(program.path), xla_flags=content.xla_flags)
+    return build_job_program(
+        program.program, data, str(program.path), versions=content.versions, xla_flags=content.xla_flags
+    )
 
 
 def _extract(job: JobProgram, selection: Selection, modules: Sequence[str], folder: Path) -> list[Finding]:

@@ -1,9 +1,9 @@
 """A program's proto and one of its instructions -> a program of parameters and that instruction, unchanged.
 
-Whatever decides which code XLA emits is kept to the byte: name, backend_config, called computations, shapes with their
-layouts, fields that are not known here. Two things are added: a schedule, with which XLA:GPU skips every pass
-(`GpuCompiler::RunHloPassesIfNeeded`), and aliases of results and parameters that shared a buffer in the job. Left out is what names other parts of the program: control predecessors, shardings, original values,
-and stack frames.
+Whatever decides which code XLA emits is kept to the byte: name, backend_config, called computations, shapes with
+their layouts, fields that are not known here. Two things are added: a schedule, with which XLA:GPU skips every pass
+(`GpuCompiler::RunHloPassesIfNeeded`), and aliases of results and parameters that shared a buffer in the job. Left out
+is what names other parts of the program: control predecessors, shardings, original values, and stack frames.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from rocktools.errors import DamagedFile, InputError, NothingToRead
 from rocktools.findings import Finding
 from rocktools.hlo.dumps import find_dump_of
 from rocktools.hlo.proto_reader import parse_hlo_proto
-from rocktools.rundir import MANIFEST_NAME, read_pass_records
+from rocktools.rundir import MANIFEST_NAME, read_manifest, read_pass_records
 from rocktools.sources.xspace.detect import is_xspace
 from rocktools.sources.xspace.opening import open_xspace
 from rocktools.workspace.links import findings_of, link_runs
@@ -34,11 +34,21 @@ class ProgramContent:
         proto: serialised HloProto or HloModuleProto; None where the file is text.
         text: optimized HLO text; "" where the file is a proto.
         xla_flags: that the job ran with; None where nobody wrote them down.
+        versions: of the packages that compiled it, by name; {} likewise.
     """
 
     proto: bytes | None
     text: str = ""
     xla_flags: str | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Circumstances:
+    """What a run directory says of the job."""
+
+    xla_flags: str | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,20 +88,26 @@ def read_program_content(found: FoundProgram) -> ProgramContent:
         InputError: it cannot be read again.
     """
     path = found.path
-    flags = _xla_flags(path)
+    run = _run_around(path)
+    circumstances = _Circumstances() if run is None else _Circumstances(_xla_flags(run), _versions(run))
     if is_xspace(path):
         with open_xspace(path) as profile:
             proto = profile.hlo_protos().get(found.program_id)
         if proto is None:
             raise NothingToRead("no-program", f"the profile has no program {found.program_id}", where=str(path))
-        return ProgramContent(proto=proto, xla_flags=flags)
+        return ProgramContent(proto=proto, xla_flags=circumstances.xla_flags, versions=circumstances.versions)
     dump = find_dump_of(path)
     data = _read(path if dump is None else dump.module_path)
     try:
         parse_hlo_proto(data, str(path))
     except DamagedFile:  # text: what is neither was refused when the program was found
-        return ProgramContent(proto=None, text=data.decode("utf-8", "replace"), xla_flags=flags)
-    return ProgramContent(proto=data, xla_flags=flags)
+        return ProgramContent(
+            proto=None,
+            text=data.decode("utf-8", "replace"),
+            xla_flags=circumstances.xla_flags,
+            versions=circumstances.versions,
+        )
+    return ProgramContent(proto=data, xla_flags=circumstances.xla_flags, versions=circumstances.versions)
 
 
 def rank_instructions(paths: Sequence[str], hlo: Sequence[str | Path]) -> Ranking:
@@ -143,14 +159,28 @@ def _read(path: Path) -> bytes:
         raise InputError("cannot-read", f"the file cannot be read: {error}", where=str(path)) from error
 
 
-def _xla_flags(path: Path) -> str | None:
-    """XLA_FLAGS that a capture set for the job, where the file lies in a run directory."""
+def _run_around(path: Path) -> Path | None:
+    """The run directory that a file lies in."""
     for folder in list(path.resolve().parents)[:_PARENTS_LOOKED_AT]:
         if (folder / MANIFEST_NAME).is_file():
-            try:
-                records = read_pass_records(folder)
-            except InputError:
-                return None
-            flags = [each.environment_added["XLA_FLAGS"] for each in records if "XLA_FLAGS" in each.environment_added]
-            return flags[0] if flags else None
+            return folder
     return None
+
+
+def _xla_flags(run: Path) -> str | None:
+    """XLA_FLAGS that the first pass set for the job."""
+    try:
+        records = read_pass_records(run)
+    except InputError:
+        return None
+    flags = [each.environment_added["XLA_FLAGS"] for each in records if "XLA_FLAGS" in each.environment_added]
+    return flags[0] if flags else None
+
+
+def _versions(run: Path) -> dict[str, str]:
+    """Of jax and its plugins, as the survey before the capture found them."""
+    try:
+        packages = read_manifest(run).facts.get("packages")
+    except InputError:
+        return {}
+    return {str(name): str(version) for name, version in packages.items()} if isinstance(packages, dict) else {}

@@ -11,7 +11,7 @@ from command_line import CommandLine
 from tiny_run import make_proto, tiny_trace, write_tiny_profile, write_tiny_run, write_tiny_trace
 
 from rocktools.errors import NothingToRead
-from rocktools.rundir import PassRecord, write_pass_record
+from rocktools.rundir import Manifest, PassRecord, write_manifest, write_pass_record
 from rocktools.workspace.extraction import rank_instructions, read_program_content
 from rocktools.workspace.programs import find_programs
 
@@ -42,7 +42,7 @@ def test_proto_of_a_profile_is_that_of_the_program(tmp_path: Path) -> None:
         assert read_program_content(found).proto == protos[f"{found.name}({found.program_id})"]
 
 
-def test_flags_of_the_job_are_those_that_the_capture_set(tmp_path: Path) -> None:
+def test_flags_and_versions_of_the_job_are_those_that_the_capture_found(tmp_path: Path) -> None:
     run = write_tiny_run(tmp_path / "run", trace=tiny_trace())
     (found,) = find_programs(run).programs
     assert read_program_content(found).xla_flags is None
@@ -51,7 +51,12 @@ def test_flags_of_the_job_are_those_that_the_capture_set(tmp_path: Path) -> None
     )
     write_pass_record(run, record)
     (run / "manifest.json").write_text("{}", encoding="utf-8")
-    assert read_program_content(found).xla_flags == "--x"
+    content = read_program_content(found)
+    assert (content.xla_flags, content.versions) == ("--x", {})
+    (run / "manifest.json").unlink()
+    facts = {"packages": {"jax": "0.10.2"}}
+    write_manifest(run, Manifest(argv=("rocktools",), created_utc="now", is_simulated=False, facts=facts))
+    assert read_program_content(found).versions == {"jax": "0.10.2"}
 
 
 def test_instructions_are_ranked_by_the_time_of_what_they_launched(tmp_path: Path) -> None:
