@@ -126,11 +126,4 @@ def _side(value: Any) -> Any:
 
 
 def _finding(plain: Mapping[str, Any]) -> Finding:
-    return Finding(
-        rule=str(plain["rule"]),
-        severity=Severity(plain["severity"]),
-        where=str(plain["where"]),
-        message=str(plain["message"]),
-        numbers=dict(plain["numbers"]),
-        advice=str(plain["advice"]),
-    )
+    return Finding(**{**plain, "severity": Severity(plain["severity"])})
