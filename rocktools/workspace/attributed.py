@@ -118,16 +118,7 @@ def attribute_workspace(workspace: Workspace, options: AttributionOptions) -> At
             raise AssertionError("there is no dispatch, and nobody says so")
         dispatches, edges, agents = work.dispatches, work.edges, work.agents
         findings += work.findings
-    sources = StepSources(
-        rows=step_rows(dispatches, agents, edges),
-        launches=launches,
-        host_events=_none_if_empty(workspace.host_events()),
-        ranges=_none_if_empty(workspace.ranges()),
-    )
-    steps = find_steps(sources, options.steps)
-    if workspace.dispatches().empty:  # the threads that were marked are those that ran: nothing had to be carried
-        kept = tuple(finding for finding in steps.findings if finding.rule != "steps-carried-by-time")
-        steps = replace(steps, findings=kept)
+    steps = _find_steps(workspace, step_rows(dispatches, agents, edges), launches, options.steps)
     classified, instructions = _classify(runs, edges, options.component_map)
     rows = []
     for label in sorted({str(name) for name in dispatches["run"].unique()}):
@@ -153,6 +144,23 @@ def attribute_workspace(workspace: Workspace, options: AttributionOptions) -> At
         programs={run.run: run.programs for run in runs},
         findings=(*findings, *steps.findings),
     )
+
+
+def _find_steps(
+    workspace: Workspace, rows: pd.DataFrame, launches: pd.DataFrame | None, options: StepOptions
+) -> StepFindings:
+    sources = StepSources(
+        rows=rows,
+        launches=launches,
+        host_events=_none_if_empty(workspace.host_events()),
+        ranges=_none_if_empty(workspace.ranges()),
+    )
+    steps = find_steps(sources, options)
+    if not workspace.dispatches().empty:
+        return steps
+    # The threads that were marked are those that ran: nothing had to be carried.
+    kept = tuple(finding for finding in steps.findings if finding.rule != "steps-carried-by-time")
+    return replace(steps, findings=kept)
 
 
 def _classify(

@@ -41,6 +41,7 @@ TABLES = (
     ("ledger",),
     ("overlap",),
     ("gaps",),
+    ("collectives",),
     ("ranks",),
 )
 COUNTED = (("dispatches", "--counted"), ("frame", "counted_dispatches"), ("frame", "counter_values"))
@@ -54,7 +55,8 @@ def _named(arguments: tuple[str, ...]) -> str:
 
 def test_every_command_that_reads_traces_is_here() -> None:
     elsewhere = {"demo", "doctor", "trace", "pmc", "counters", "hlo"}  # these read no trace
-    elsewhere |= {"link"}  # it takes a program as well: see test_link
+    elsewhere |= {"link", "memory"}  # they take programs as well: see test_link, test_memory
+    elsewhere |= {"explain"}  # it takes a number as well: see test_explain
     assert {arguments[0] for arguments in (*TABLES, *COPIES)} == set(COMMANDS) - elsewhere
 
 
