@@ -42,7 +42,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "pmc": ("rocktools.cli.pmc", "Count hardware events of chosen kernels."),
     "extract": ("rocktools.cli.extract", "Take one kernel out of a job, as a program of its own."),
     "capture-operands": ("rocktools.cli.capture_operands", "Record what an instruction reads, on the CPU."),
-    "replay": ("rocktools.cli.replay", "Prove that a replay is the job's kernel."),
+    "replay": ("rocktools.cli.replay", "Run a replay, and prove that it is the job's kernel."),
     "aot": ("rocktools.cli.aot", "What a JAX program becomes on a GPU, without one."),
     "rocpd": ("rocktools.cli.rocpd", "Recover a damaged rocpd file, or scrub one to share."),
     "demo": ("rocktools.cli.demo", "Make a simulated run to try everything on."),

@@ -1,7 +1,9 @@
-"""`rocktools replay prove`: whether a replay stands in for the job's kernel."""
+"""`rocktools replay run|prove`: run a replay, and whether it stands in for the job's kernel."""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocktools.cli.aot import environment_options, stand_in_findings
-from rocktools.cli.output import TableOutput, emit_findings, emit_table
+from rocktools.cli.output import TableOutput, emit_document, emit_findings, emit_table
 from rocktools.errors import EXIT_GATE, EXIT_GOOD, UsageError
 from rocktools.units import count_noun
 
@@ -25,7 +27,36 @@ _trace = click.Path(path_type=Path)
 
 @click.group("replay")
 def command() -> None:
-    """What was taken out of a job by `rocktools extract`: prove that it is the job's kernel."""
+    """What was taken out of a job by `rocktools extract`: run it, and prove that it is the job's kernel."""
+
+
+@command.command("run")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--device", metavar="N", type=click.IntRange(min=0), default=0, show_default=True,
+              help="Number of the device, or of the first of several.")  # fmt: skip
+@click.option("--iterations", "iterations_count", metavar="N", type=click.IntRange(min=1), default=20,
+              show_default=True, help="How often the kernel runs, in one roctx range.")  # fmt: skip
+@click.option("--warm-up", "warmups_count", metavar="N", type=click.IntRange(min=0), default=3, show_default=True,
+              help="How often it runs before.")  # fmt: skip
+@click.option("--inputs", metavar="random|zeros|DIR", default="random", show_default=True,
+              help="Values of the operands; DIR holds captured ones (.npy).")  # fmt: skip
+@click.option("--outputs", metavar="DIR", type=click.Path(path_type=Path), help="Folder for the results, as .npy.")
+@click.option("--flush-cache", "is_cache_flushed", is_flag=True, help="Overwrite the caches before each iteration.")
+@click.option("--plugin", metavar="FILE", type=click.Path(path_type=Path), help="PJRT plugin.  [default: JAX's]")
+@click.option("--timeout", "timeout_s", metavar="SECONDS", type=click.FloatRange(min=0, min_open=True),
+              help="Stop it after that.  [default: never]")  # fmt: skip
+def run(folder: Path, timeout_s: float | None, **options: Any) -> int:
+    """Run the replay in DIR on this machine's GPU, and print what it says of the run, as JSON.
+
+    Times in it are of the host. For the kernel's, trace it: rocktools trace -- python DIR/replay.py.
+    """
+    from rocktools.replay.run import ReplayRunOptions, run_replay
+
+    document = run_replay(
+        folder, ReplayRunOptions(**options), python=Path(sys.executable), env=dict(os.environ), deadline_s=timeout_s
+    )
+    emit_document(document, TableOutput())
+    return EXIT_GOOD
 
 
 @command.command("prove")
