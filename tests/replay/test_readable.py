@@ -349,7 +349,7 @@ ENTRY main {{
 @pytest.mark.parametrize(
     "line, reason",
     [
-        ('ROOT r = f32[4]{0} custom-call(p0), custom_call_target="mine"', "the custom call mine"),
+        ('ROOT r = f32[4]{0} custom-call(p0), custom_call_target="te_mine_ffi"', "the custom call te_mine_ffi"),
         (
             "k = pred[4]{0} compare(p0, p0), direction=LT, type=TOTALORDER\n  ROOT r = f32[4]{0} select(k, p0, p0)",
             "total order",
