@@ -38,16 +38,17 @@ _PRINTED_BY = {
     "COLLECTIVE_SKEW": "rocktools ranks --part skew",
     "OPERATION_SKEW": "rocktools ranks --part operations",
     "COLLECTIVE_ARRIVALS": "rocktools ranks --part collectives",
-    "COLLECTIVE_RATES": "rocktools collectives",
+    "COLLECTIVES": "rocktools collectives",
+    "COLLECTIVE_KINDS": "rocktools collectives --by kind",
     "PROGRAM_MEMORY": "rocktools memory",
-    "BUFFERS": "rocktools memory --part buffers",
+    "BUFFERS": "rocktools memory --part largest",
     "HIGH_WATER": "rocktools memory --part devices",
     "ROOFLINE": "rocktools roofline",
 }
 # What passes between functions only, and no command prints.
 _INTERNAL = {
     *("HOST_STEPS", "LAUNCHES", "BACKWARD_COMPUTE", "COMMUNICATION_ROWS", "ROOFLINE_WORK", "COUNTED_ROWS"),
-    *("BUCKET_SUMS", "LINE_UNIONS", "COVERAGE", "UNLINKED_KERNELS", "MATCHED_COUNTERS"),
+    *("BUCKET_SUMS", "LINE_UNIONS", "COLLECTIVE_RATES", "COVERAGE", "UNLINKED_KERNELS", "MATCHED_COUNTERS"),
 }
 _PACKAGES = ("timeline", "workspace", "hlo", "correlate", "attribution", "analytic", "roofline", "counters")
 _DTYPES = (
