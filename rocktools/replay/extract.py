@@ -13,6 +13,7 @@ from typing import Any
 
 from rocktools.errors import CannotExtract
 from rocktools.findings import Finding, Severity
+from rocktools.hlo.call_graph import walk_fused
 from rocktools.hlo.module import HloModule, Instruction
 from rocktools.hlo.program import CompiledProgram
 from rocktools.hlo.proto_reader import parse_hlo_proto
@@ -37,6 +38,7 @@ from rocktools.replay.select import Selection, check_selection
 
 PROGRAM_FILE = "replay.hlo.pb"
 SPEC_SCHEMA = "rocktools.replay/1"
+_LEFT_OUT = "{...}"
 _COPY_THUNKS = frozenset({"kCopy", "kDynamicSliceCopy", "kMemcpy", "kDynamicMemcpy"})
 
 
@@ -153,7 +155,12 @@ def build_replay(
     alone = parse_hlo_proto(program.data, f"replay of {instruction.name}")
     inputs = build_inputs(alone, program.parameters, module)
     readable, refusal = _readable(job, program, alone, classification)
-    warnings = (*classification.warnings, *_input_warnings(inputs), *_alias_warnings(job, instruction))
+    warnings = (
+        *classification.warnings,
+        *_input_warnings(inputs),
+        *_alias_warnings(job, instruction),
+        *_constant_warnings(job, instruction),
+    )
     spec = _spec(job, selection, classification, program, inputs, warnings, alone, readable, refusal)
     return Replay(
         selection=selection,
@@ -207,6 +214,17 @@ def _alias_warnings(job: JobProgram, instruction: Instruction) -> list[str]:
         "the source has no buffer assignment, so that which results overwrite which operands is inferred: the kernel "
         "may have one argument more than the job's; *.hlo.pb of the dump has it"
     ]
+
+
+def _constant_warnings(job: JobProgram, instruction: Instruction) -> list[str]:
+    """Text leaves the values of large constants out, and XLA's parser makes some up."""
+    module = job.program.module
+    operands = (module.instructions[name] for name in instruction.operands if name in module.instructions)
+    inner = (*walk_fused(module, instruction), *operands)
+    left_out = [each.name for each in inner if each.argument == _LEFT_OUT and each.line_number is not None]
+    if not left_out:
+        return []
+    return [f"the text leaves out the values of {', '.join(left_out)}: others are used; *.hlo.pb of the dump has them"]
 
 
 def _warning_findings(instruction: Instruction, warnings: Sequence[str]) -> list[Finding]:

@@ -31,12 +31,16 @@ class ProgramProto:
         module: HloModuleProto.
         instructions: by name.
         computations: by id.
+        owners: instruction -> the id of the computation it is in.
+        fused: ids of computations that fusions call: they are never scheduled.
     """
 
     data: bytes
     module: Any
     instructions: Mapping[str, Any]
     computations: Mapping[int, Any]
+    owners: Mapping[str, int]
+    fused: frozenset[int]
 
     def names_by_id(self) -> dict[int, str]:
         return {instruction.id: name for name, instruction in self.instructions.items()}
@@ -95,6 +99,14 @@ def parse_program_proto(data: bytes, source: str) -> ProgramProto:
                 module=module,
                 instructions={each.name: each for one in module.computations for each in one.instructions},
                 computations={each.id: each for each in module.computations},
+                owners={each.name: one.id for one in module.computations for each in one.instructions},
+                fused=frozenset(
+                    number
+                    for one in module.computations
+                    for each in one.instructions
+                    if each.opcode == "fusion"
+                    for number in each.called_computation_ids
+                ),
             )
     raise DamagedFile("hlo-proto-damaged", "the bytes are no HLO proto", where=source)
 
@@ -257,14 +269,7 @@ class _Building:
         """Every computation but fused ones is scheduled: the entry, reducers, comparators, what a start wraps."""
         sequences = module.schedule.sequences
         sequences[self._entry.id].instruction_ids.extend(each.id for each in self._entry.instructions)
-        fused = {
-            number
-            for computation in self._program.module.computations
-            for each in computation.instructions
-            if each.opcode == "fusion"
-            for number in each.called_computation_ids
-        }
-        for number in sorted(kept - fused):
+        for number in sorted(kept - self._program.fused):
             theirs = self._program.module.schedule.sequences
             if number in theirs:
                 sequences[number].CopyFrom(theirs[number])
@@ -281,11 +286,7 @@ def _forget_surroundings(instruction: Any) -> None:
 
 def _names_of_operands(program: ProgramProto, instruction: Any) -> list[str]:
     """Ids of operands are those of the module, or the lower halves of those (XLA of 2025 on)."""
-    computation = next(
-        each
-        for each in program.computations.values()
-        if any(one.id == instruction.id and one.name == instruction.name for one in each.instructions)
-    )
+    computation = program.computations[program.owners[instruction.name]]
     names = {each.id: each.name for each in computation.instructions}
     lower = {each.id & 0xFFFFFFFF: each.name for each in computation.instructions}
     return [names.get(number) or lower[number & 0xFFFFFFFF] for number in instruction.operand_ids]

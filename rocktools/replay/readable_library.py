@@ -15,7 +15,13 @@ from rocktools.hlo.shapes import Shape
 from rocktools.replay.readable_literals import NotTranslatable, tuple_text
 from rocktools.replay.readable_rules import dimensions_of, dtype_expression
 
-_EPILOGUES = ("DEFAULT", "RELU", "BIAS", "BIAS_RELU")
+# What is done with each element: of XLA's GELU the approximation is meant (hipBLASLt has no other).
+_ACTIVATIONS = {
+    "DEFAULT": "",
+    "RELU": "jnp.maximum({}, 0)",
+    "GELU": "jax.nn.gelu({}, approximate=True)",
+    "SILU": "jax.nn.silu({})",
+}
 _REDUCTIONS = {"lax.add": "psum", "lax.max": "pmax", "lax.min": "pmin"}
 AXIS = "'devices'"
 
@@ -70,7 +76,9 @@ def _dimension_numbers(settings: Mapping[str, object]) -> str:
 def _product(call: Instruction, operands: Sequence[str], shapes: Sequence[Shape]) -> str:
     settings = _settings(call, "gemm_backend_config")
     epilogue = str(settings.get("epilogue", "DEFAULT"))
-    if epilogue not in _EPILOGUES:
+    has_bias = epilogue == "BIAS" or epilogue.startswith("BIAS_")
+    activation = _ACTIVATIONS.get(epilogue.removeprefix("BIAS").removeprefix("_") or "DEFAULT")
+    if activation is None:
         raise NotTranslatable(f"a product with the epilogue {epilogue}")
     alpha, alpha_imaginary, beta = (
         _number(settings, name, value) for name, value in (("alpha_real", 1.0), ("alpha_imag", 0.0), ("beta", 0.0))
@@ -88,10 +96,10 @@ def _product(call: Instruction, operands: Sequence[str], shapes: Sequence[Shape]
     if beta != 0.0:
         scaled = operands[2] if beta == 1.0 else f"{beta!r} * {operands[2]}"
         found = f"{found} + {scaled}"
-    if "BIAS" in epilogue:
+    if has_bias:
         found = f"{found} + {operands[3 if beta != 0.0 else 2]}"
-    if "RELU" in epilogue:
-        found = f"jnp.maximum({found}, 0)"
+    if activation:
+        found = activation.format(found)
     return found if is_plain else f"({found}).astype({dtype})"
 
 

@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rocktools.correlate.names import NameRule, build_name_index, candidates_by_name, find_launched, strip_symbol
+from rocktools.correlate.names import (
+    KernelNameIndex,
+    NameRule,
+    build_name_index,
+    candidates_by_name,
+    find_launched,
+    strip_symbol,
+)
 from rocktools.errors import UsageError, nearest_names
 from rocktools.findings import Finding, Severity
 from rocktools.hlo.module import HloModule, Instruction
@@ -95,8 +102,9 @@ def select_all(program: CompiledProgram) -> tuple[Selection, ...]:
     module = program.module
     started = {name for each in module.instructions.values() if each.opcode == "async-start" for name in each.called}
     launched = {each.name for each in find_launched(module) if each.computation not in started}
+    index = build_name_index(module) if program.thunks is None else None
     return tuple(
-        _selected(program, each)
+        _selected(program, each, index)
         for each in module.instructions.values()
         if each.name in launched or each.opcode == "async-start"
     )
@@ -145,9 +153,15 @@ def _unknown_kernel(program: CompiledProgram, kernel_name: str) -> UsageError:
     )
 
 
-def _selected(program: CompiledProgram, instruction: Instruction) -> Selection:
+def _selected(program: CompiledProgram, instruction: Instruction, index: KernelNameIndex | None = None) -> Selection:
+    """Without a thunk sequence: equal computations share a kernel, and nobody knows how it was numbered.
+
+    Args:
+        index: of the program's names, where it was made already.
+    """
     if program.thunks is None:
-        return _inferred(program.module, instruction)
+        found = build_name_index(program.module) if index is None else index
+        return Selection(instruction=instruction, twins=found.twins.get(instruction.name, ()))
     thunks = _thunks_of(program, instruction)
     kernels = list(dict.fromkeys(thunk.kernel for thunk in thunks if thunk.kernel))
     kernel = kernels[-1] if len(kernels) == 1 else ""
@@ -155,12 +169,6 @@ def _selected(program: CompiledProgram, instruction: Instruction) -> Selection:
     return Selection(
         instruction=instruction, kernel_name=kernel, thunks=thunks, twins=tuple(twins) if kernel else (), is_sure=True
     )
-
-
-def _inferred(module: HloModule, instruction: Instruction) -> Selection:
-    """Without a thunk sequence: equal computations share a kernel, and nobody knows how it was numbered."""
-    twins = build_name_index(module).twins.get(instruction.name, ())
-    return Selection(instruction=instruction, twins=twins)
 
 
 def _thunks_of(program: CompiledProgram, instruction: Instruction) -> tuple[Thunk, ...]:

@@ -243,3 +243,23 @@ ENTRY main {
 """
     (found,) = run_readable(make_replay(text, "f"), [np.zeros((2, 3), numpy_dtype("bf16"))])
     assert found.astype("f4").tolist() == [[1, 2, 3], [4, 5, 6.5]]
+
+
+def test_constant_that_the_text_leaves_out_is_warned_of():
+    text = """HloModule made, is_scheduled=true
+
+fused {
+  p0 = f32[64]{0} parameter(0)
+  c = f32[64]{0} constant({...})
+  ROOT s = f32[64]{0} add(p0, c)
+}
+
+ENTRY main {
+  x = f32[64]{0} parameter(0)
+  ROOT f = f32[64]{0} fusion(x), kind=kLoop, calls=fused
+}
+"""
+    assert any("leaves out the values of c" in warning for warning in make_replay(text, "f").warnings)
+    assert not any(
+        "leaves out" in warning for warning in make_replay(text.replace("{...}", "{" + "1, " * 63 + "2}"), "f").warnings
+    )

@@ -323,9 +323,22 @@ def test_sort_by_two_keys_downwards_and_upwards_gives_what_numpy_gives():
     np.testing.assert_array_equal(keys, values[expected])
 
 
-def test_library_product_with_scaling_and_epilogue_gives_what_numpy_gives():
+def _silu(x):
+    return x / (1 + np.exp(-x))
+
+
+def _gelu(x):
+    """The approximation with tanh (Hendrycks and Gimpel 2016)."""
+    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+@pytest.mark.parametrize(
+    "epilogue, activation",
+    [("BIAS", lambda x: x), ("BIAS_RELU", lambda x: np.maximum(x, 0)), ("BIAS_SILU", _silu), ("BIAS_GELU", _gelu)],
+)
+def test_library_product_with_scaling_and_epilogue_gives_what_numpy_gives(epilogue, activation):
     config = (
-        '{"gemm_backend_config":{"alpha_real":2,"beta":0,"epilogue":"BIAS_RELU","dot_dimension_numbers":'
+        f'{{"gemm_backend_config":{{"alpha_real":2,"beta":0,"epilogue":"{epilogue}","dot_dimension_numbers":'
         '{"lhs_contracting_dimensions":["1"],"rhs_contracting_dimensions":["0"]}}}'
     )
     call = f'custom_call_target="__cublas$lt$matmul", backend_config={config}'
@@ -341,9 +354,35 @@ ENTRY main {{
     replay = make_replay(text, "m")
     left, right, bias = make_inputs(replay.spec["inputs"], "seed")
     found, workspace = run_readable(replay, [left, right, bias])
-    # 8 products of numbers below 4, each rounded once on both sides: 8 * 16 * 2**-23 absolute.
-    np.testing.assert_allclose(found, np.maximum(2 * (left @ right) + bias, 0), rtol=0, atol=8 * 16 * 2.0**-23)
+    # 8 products of numbers below 4, each rounded once on both sides: 8 * 16 * 2**-23 absolute, doubled by alpha.
+    expected = activation((2 * (left @ right) + bias).astype("f8"))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=2 * 8 * 16 * 2.0**-23)
     assert workspace.shape == (16,)
+
+
+GROUPED = (
+    '{"grouped_gemm_backend_config":{"ragged_dot_dimension_numbers":{"dot_dimension_numbers":'
+    '{"lhs_contracting_dimensions":["1"],"rhs_contracting_dimensions":["1"]},"lhs_ragged_dimensions":["0"],"rhs_group_dimensions":["0"]}}}'
+)
+
+
+def test_grouped_product_multiplies_each_row_with_its_groups_matrix():
+    text = f"""HloModule made, is_scheduled=true
+
+ENTRY main {{
+  a = f32[10,4]{{1,0}} parameter(0)
+  b = f32[3,4,2]{{2,1,0}} parameter(1)
+  n = s32[3]{{0}} parameter(2)
+  ROOT m = f32[10,2]{{1,0}} custom-call(a, b, n), custom_call_target="__cublas$lt$groupedMatmul", backend_config={GROUPED}
+}}
+"""
+    replay = make_replay(text, "m")
+    assert replay.spec["inputs"][2]["role"] == "group-sizes"
+    rows, matrices, sizes = make_inputs(replay.spec["inputs"], "seed")
+    assert sizes.sum() == 10
+    (found,) = run_readable(replay, [rows, matrices, sizes])
+    expected = np.stack([row @ matrices[group] for row, group in zip(rows, np.repeat(range(3), sizes), strict=True)])
+    np.testing.assert_allclose(found, expected, rtol=0, atol=4 * 16 * 2.0**-23)
 
 
 @pytest.mark.parametrize(
