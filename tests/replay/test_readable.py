@@ -367,13 +367,14 @@ GROUPED = (
 
 
 def test_grouped_product_multiplies_each_row_with_its_groups_matrix():
+    call = f'custom_call_target="__cublas$lt$groupedMatmul", backend_config={GROUPED}'
     text = f"""HloModule made, is_scheduled=true
 
 ENTRY main {{
   a = f32[10,4]{{1,0}} parameter(0)
   b = f32[3,4,2]{{2,1,0}} parameter(1)
   n = s32[3]{{0}} parameter(2)
-  ROOT m = f32[10,2]{{1,0}} custom-call(a, b, n), custom_call_target="__cublas$lt$groupedMatmul", backend_config={GROUPED}
+  ROOT m = f32[10,2]{{1,0}} custom-call(a, b, n), {call}
 }}
 """
     replay = make_replay(text, "m")
