@@ -44,13 +44,16 @@ _PRINTED_BY = {
     "BUFFERS": "rocktools memory --part largest",
     "HIGH_WATER": "rocktools memory --part devices",
     "ROOFLINE": "rocktools roofline",
+    "AOT_LAUNCHES": "rocktools aot show",
+    "AOT_CHANGES": "rocktools aot diff",
+    "PROOF_COMPARISONS": "rocktools replay prove",
 }
 # What passes between functions only, and no command prints.
 _INTERNAL = {
     *("HOST_STEPS", "LAUNCHES", "BACKWARD_COMPUTE", "COMMUNICATION_ROWS", "ROOFLINE_WORK", "COUNTED_ROWS"),
     *("BUCKET_SUMS", "LINE_UNIONS", "COLLECTIVE_RATES", "COVERAGE", "UNLINKED_KERNELS", "MATCHED_COUNTERS"),
 }
-_PACKAGES = ("timeline", "workspace", "hlo", "correlate", "attribution", "analytic", "roofline", "counters")
+_PACKAGES = ("timeline", "workspace", "hlo", "correlate", "attribution", "analytic", "roofline", "counters", "replay")
 _DTYPES = (
     "Integers are `int64` where no value can be missing and `Int64` (pandas' nullable integer, missing is `<NA>`) "
     "where one can; `float64` is missing as NaN; `category` holds each text once. Nothing missing is ever 0."

@@ -237,10 +237,9 @@ def _require_answer(
     where = f"{program.script}:{program.function}"
     if (work / FAILURE_NAME).exists():
         failure = json.loads((work / FAILURE_NAME).read_text(encoding="utf-8"))
-        reference = "aot-script" if failure["stage"] == "script" else f"aot-{failure['stage']}"
         message = " ".join(str(failure["message"]).split())[:600]
         raise ReplayError(
-            reference,
+            "aot-script" if failure["stage"] == "script" else "aot-failed",
             f"the {failure['stage']} failed: {failure['error']}: {message}",
             where=_place_of(failure["traceback"], program.script) or where,
             hint="rocktools aot compile --help says what the function must give back"

@@ -118,7 +118,7 @@ def test_programs_for_several_devices_are_partitioned(prepared, tmp_path):
     [
         ("raising", "aot-script", "the user's own mistake"),
         ("absent", "aot-script", "has no function 'absent'; it has f, step, number"),
-        ("number", "aot-lowering", "but gave int"),
+        ("number", "aot-failed", "the lowering failed: TypeError"),
     ],
 )
 def test_what_is_wrong_with_the_script_is_told(script, prepared, tmp_path, function, reference, words):
