@@ -19,8 +19,8 @@ _EXIT_CODES = {
     "EXIT_FAILURE": "A file could not be read or written, a finding is a fault, an optional library is missing, "
     "rocktools itself is at fault, or you pressed Ctrl-C.",
     "EXIT_USAGE": "The command line asks for something impossible; nothing was read.",
-    "EXIT_GATE": "A comparison that you asked for did not hold: `rocktools replay prove` ends with it unless every replay "
-    "stands in for its kernel.",
+    "EXIT_GATE": "A comparison that you asked for did not hold: `rocktools replay prove` ends with it unless every "
+    "replay stands in for its kernel.",
 }
 
 

@@ -14,6 +14,7 @@ import click
 
 from rocktools.cli.options import table_options
 from rocktools.cli.output import TableFormat, TableOutput, emit_findings, emit_table
+from rocktools.cli.progress import tell_seconds
 from rocktools.errors import EXIT_GOOD, UsageError
 from rocktools.units import count_noun, format_si
 
@@ -150,7 +151,15 @@ def compile_command(
         script=Path(script), function=function, target=read_target(target), devices_count=devices_count
     )
     prepared = prepare()
-    compiled = compile_program(wanted, folder, prepared.environment, stand_in_libraries=prepared.stand_in_libraries)
+    compiled = compile_program(
+        wanted,
+        folder,
+        prepared.environment,
+        stand_in_libraries=prepared.stand_in_libraries,
+        on_wait=tell_seconds,
+    )
+    if sys.stderr.isatty():
+        click.echo(err=True)
     findings = stand_in_findings(prepared)
     table = _launches_table(read_executable(compiled.executable), compiled)
     emit_table(table, TableOutput(top_count=20), findings=findings)

@@ -56,3 +56,15 @@ def tell_files_done(done: int, total: int) -> None:
     """How many of several files are done, on one line of a terminal."""
     if total > 1 and sys.stderr.isatty():
         click.echo(f"\r{done} of {total} files", err=True, nl=done == total)
+
+
+def tell_compiled(done: int, total: int) -> None:
+    """How many of several kernels are compiled, on one line of a terminal."""
+    if total > 1 and sys.stderr.isatty():
+        click.echo(f"\r{done} of {total} kernels", err=True, nl=done == total)
+
+
+def tell_seconds(elapsed_s: float) -> None:
+    """How long a compilation has been running, on one line of a terminal."""
+    if sys.stderr.isatty():
+        click.echo(f"\rcompiling, {elapsed_s:.0f} s ", err=True, nl=False)

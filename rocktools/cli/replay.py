@@ -12,6 +12,7 @@ import click
 
 from rocktools.cli.aot import environment_options, stand_in_findings
 from rocktools.cli.output import TableOutput, emit_document, emit_findings, emit_table
+from rocktools.cli.progress import tell_compiled
 from rocktools.errors import EXIT_GATE, EXIT_GOOD, UsageError
 from rocktools.units import count_noun
 
@@ -174,7 +175,8 @@ def _compile(
     for path, places in by_job.items():
         job = None if path is None else read_executable(path)
         chosen = [replays[place] for place in places]
-        results = prove_ahead_of_time(chosen, job, find_targets(job, chosen[0], target), prepared.environment)
+        targets = find_targets(job, chosen[0], target)
+        results = prove_ahead_of_time(chosen, job, targets, prepared.environment, on_progress=tell_compiled)
         for place, result in zip(places, results, strict=True):
             made[place] = (result, path, environment)
     return made
