@@ -38,7 +38,7 @@ class ColumnKind(str, Enum):
         return self.value
 
 
-_INSTANTS = frozenset({"start_ns", "end_ns", "time_ns", "pass_start_ns", "pass_end_ns"})
+_INSTANTS = frozenset({"start_ns", "end_ns", "time_ns", "pass_start_ns", "pass_end_ns", "peak_ns"})
 # Sizes that are powers of two and are compared with limits of the hardware: exact, since 131.1 kB hides 128 KiB.
 _EXACT_SIZES = frozenset(
     {"lds_bytes", "scratch_bytes", "static_lds_bytes", "static_scratch_bytes", "kernarg_bytes", "lds_per_cu_bytes"}
