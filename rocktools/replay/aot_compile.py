@@ -139,6 +139,8 @@ def compile_modules(
             culprits.update(_work(folder, files, environment, round_number, on_progress))
             round_number += 1
             assert sum(one.is_untouched for one in files) < untouched_before, "a worker that did nothing raises"
+        if on_progress is not None:
+            on_progress(len(files), len(files))
         return [
             _result(wanted.name, one, culprits.get(number))
             for number, (one, wanted) in enumerate(zip(files, modules, strict=True))
@@ -164,8 +166,9 @@ def _work(
     )
 
     def watch(_elapsed_s: float) -> None:
-        if on_progress is not None:
-            on_progress(sum(one.is_answered for one in files), len(files))
+        done = sum(one.is_answered for one in files)
+        if on_progress is not None and done < len(files):
+            on_progress(done, len(files))
         begun = _begun(files)
         if begun is not None and time.time() - begun.started.stat().st_mtime > environment.each_deadline_s:
             raise _Overdue

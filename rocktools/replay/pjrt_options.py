@@ -7,31 +7,18 @@ silence. Field numbers: xla/pjrt/proto/compile_options.proto, xla/service/hlo.pr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from rocktools.errors import DamagedFile
 from rocktools.protos import Field, build_messages
 
-OptionValue = bool | int | float | str
 
-
-def build_compile_options(
-    module: bytes,
-    *,
-    partitions_count: int = 1,
-    replicas_count: int = 1,
-    is_backend_only: bool = True,
-    overrides: Mapping[str, OptionValue] | None = None,
-) -> bytes:
-    """Serialized options for an HLO module, with the layouts of its entry.
+def build_compile_options(module: bytes, *, devices_count: int = 1) -> bytes:
+    """Serialized options for an HLO module that no pass may touch, with the layouts of its entry.
 
     Args:
         module: serialized HloModuleProto.
-        partitions_count: devices that share the work.
-        replicas_count: devices that repeat it.
-        is_backend_only: whether the passes over the module are left out.
-        overrides: XLA flags without their dashes -> value, for this module alone.
+        devices_count: devices that run it together, as partitions.
 
     Raises:
         DamagedFile: it is no module, or has no entry.
@@ -49,23 +36,10 @@ def build_compile_options(
     build = options.build
     build.device_ordinal = -1  # none
     build.result_layout = shape.result
-    build.num_replicas, build.num_partitions = replicas_count, partitions_count
-    build.run_backend_only = is_backend_only
-    for name, value in (overrides or {}).items():
-        _set(options.overrides[name], value)
+    build.num_replicas, build.num_partitions = 1, devices_count
+    build.run_backend_only = True
     serialized: bytes = options.SerializeToString(deterministic=True)
     return serialized
-
-
-def _set(override: Any, value: OptionValue) -> None:
-    if isinstance(value, bool):
-        override.bool_field = value
-    elif isinstance(value, int):
-        override.int_field = value
-    elif isinstance(value, float):
-        override.double_field = value
-    else:
-        override.string_field = value
 
 
 def _messages() -> dict[str, Any]:
@@ -77,7 +51,6 @@ def _messages() -> dict[str, Any]:
             "CompileOptions": [
                 Field("argument_layouts", 1, "bytes", is_repeated=True),
                 Field("build", 3, "Build"),
-                Field("overrides", 7, "map<string,Override>"),
             ],
             "Build": [
                 Field("device_ordinal", 1, "int64"),
@@ -85,12 +58,6 @@ def _messages() -> dict[str, Any]:
                 Field("num_replicas", 4, "int64"),
                 Field("num_partitions", 5, "int64"),
                 Field("run_backend_only", 11, "bool"),
-            ],
-            "Override": [
-                Field("string_field", 1, "string", oneof="value"),
-                Field("bool_field", 2, "bool", oneof="value"),
-                Field("int_field", 3, "int64", oneof="value"),
-                Field("double_field", 4, "double", oneof="value"),
             ],
         },
     )

@@ -267,7 +267,7 @@ def _rank(made: AheadOfTime) -> int:
 
 
 def _to_compile(replay: ReplayModule) -> ModuleToCompile:
-    options = build_compile_options(replay.module, partitions_count=replay.devices_count)
+    options = build_compile_options(replay.module, devices_count=replay.devices_count)
     return ModuleToCompile(name=replay.instruction, module=replay.module, options=options)
 
 
