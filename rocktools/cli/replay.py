@@ -65,10 +65,10 @@ def run(folder: Path, timeout_s: float | None, **options: Any) -> int:
 @click.option(
     "--job-executable",
     "job_executable",
-    metavar="FILE",
+    metavar="PATH",
     type=click.Path(path_type=Path),
-    help="Serialized executable of the job: of `rocktools aot compile`, of JAX's compilation cache, or as "
-    "compiled.runtime_executable().serialize() gives it.  [default: executable.serialized beside the program that the "
+    help="Serialized executable of the job: a folder of `rocktools aot compile`, an entry of JAX's compilation cache, or "
+    "as compiled.runtime_executable().serialize() gives it.  [default: executable.serialized beside the program that the "
     "replay was taken from, or one folder up]",
 )
 @click.option(
@@ -159,7 +159,7 @@ def _compile(
     replays: Sequence[ReplayModule], job_executable: Path | None, target: str | None, prepared: PreparedEnvironment
 ) -> list[Any]:
     """Each replay compiled, with the path of its job's executable and what compiled it; all of a job together."""
-    from rocktools.replay.aot_program import plugin_version
+    from rocktools.replay.aot_program import plugin_version, read_compiled_folder
     from rocktools.replay.executable import read_executable
     from rocktools.replay.prove_bundle import find_job_executable, find_targets, prove_ahead_of_time
 
@@ -168,6 +168,8 @@ def _compile(
         "plugin_version": plugin_version(),
         "stand_ins": list(prepared.stand_in_libraries),
     }
+    if job_executable is not None and job_executable.is_dir():  # of `aot compile`
+        job_executable = read_compiled_folder(job_executable).executable
     by_job: dict[Path | None, list[int]] = {}
     for place, replay in enumerate(replays):
         by_job.setdefault(job_executable or find_job_executable(replay), []).append(place)

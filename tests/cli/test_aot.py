@@ -145,6 +145,8 @@ def test_from_program_to_proof(run, tmp_path):
     assert proof["subject"]["compiled"]["plugin_version"]
     ran = run("replay", "prove", replay, *cache)
     assert (ran.code, "proof-exists" in ran.err) == (2, True)
+    again = tmp_path / "again.json"
+    assert run("replay", "prove", replay, "--job-executable", made, "-o", again, *cache).code == 0
     # For another device it comes out otherwise, and that is a gate.
     ran = run("replay", "prove", replay, "--target", "mi300x", "-o", tmp_path / "other.json", *cache)
     assert ran.code == 3
