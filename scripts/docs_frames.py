@@ -43,6 +43,7 @@ _PRINTED_BY = {
     "PROGRAM_MEMORY": "rocktools memory",
     "BUFFERS": "rocktools memory --part largest",
     "HIGH_WATER": "rocktools memory --part devices",
+    "ALLOCATORS": "rocktools memory --part allocators",
     "ROOFLINE": "rocktools roofline",
     "AOT_LAUNCHES": "rocktools aot show",
     "AOT_CHANGES": "rocktools aot diff",

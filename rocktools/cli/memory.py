@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -13,13 +14,15 @@ from rocktools.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import pandas as pd
+
     from rocktools.attribution.memory import DeviceMemory
     from rocktools.findings import Finding
     from rocktools.render.table import Table
     from rocktools.workspace.device_memory import ReportedMemory
 
 _SCHEMA = "rocktools.memory/1"
-_PARTS = ("programs", "peak", "largest", "devices")
+_PARTS = ("programs", "peak", "largest", "devices", "allocators")
 _OPTIONAL = (
     *("held_bytes", "temporary_bytes", "argument_bytes", "alias_bytes", "output_bytes", "live_bytes"),
     *("peak_instruction", "constant_bytes", "path", "scope", "instruction", "kind", "shape", "buffer_index", "element"),
@@ -33,7 +36,8 @@ _OPTIONAL = (
 @click.option(
     "--part",
     type=click.Choice(_PARTS),
-    help="One part only, as a table of its own: programs; values live at the peak; the largest values; devices.  "
+    help="One part only, as a table of its own: programs; values live at the peak; the largest values; devices; XLA's "
+    "allocators.  "
     "[default: everything that there is; programs, or else devices, for csv and parquet]",
 )
 @table_options(top_count=20)
@@ -42,19 +46,22 @@ def command(paths: tuple[str, ...], program: str | None, part: str | None, outpu
 
     Two things stand side by side. Reserved: arguments, results, aliases and temporaries by the buffer assignment of
     XLA, and when most temporaries are live in the order of the program, with the scopes that made them. Allocated: the
-    most that the allocations of a trace held at one time, everything on the device included. Both are of one device;
-    over devices the most counts, never the sum.
+    most that the allocations of a trace held at one time, everything on the device included; in a JAX profile, what
+    XLA's allocators say of themselves. All are of one device; over devices the most counts, never the sum.
 
-    PATHS are folders that XLA dumped to, files of a dump, run directories, and traces with allocations.
+    PATHS are folders that XLA dumped to, files of a dump, run directories, traces with allocations, and JAX profiles.
     """
     from rocktools.workspace.device_memory import names_a_program, no_memory, read_reported_memory
 
     reported = read_reported_memory(paths, program)
-    devices, findings, is_simulated = _allocated([path for path in paths if not names_a_program(path)], reported)
-    findings = [*reported.findings, *findings]
-    if not reported.programs and (devices is None or devices.frame.empty):
-        raise no_memory(paths)
+    allocated = _allocated([path for path in paths if not names_a_program(path)], reported)
+    devices, is_simulated = allocated.devices, allocated.is_simulated
+    findings = [*reported.findings, *allocated.findings]
     tables = _tables(reported, devices, is_simulated=is_simulated)
+    if allocated.allocators is not None and len(allocated.allocators):
+        tables["allocators"] = _allocators_table(allocated.allocators, is_simulated=is_simulated)
+    if not tables:
+        raise no_memory(paths)
     if part is not None or output.table_format in (TableFormat.CSV, TableFormat.PARQUET):
         chosen = part or next(iter(tables))
         if chosen not in tables:
@@ -76,8 +83,18 @@ def command(paths: tuple[str, ...], program: str | None, part: str | None, outpu
     return exit_code_of(findings)
 
 
-def _allocated(paths: Sequence[str], reported: ReportedMemory) -> tuple[DeviceMemory | None, list[Finding], bool]:
-    """The high-water marks in the traces among the paths; None where there is no trace."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Allocated:
+    """What traces and profiles say: high-water marks of devices, ALLOCATORS; None where there is no trace."""
+
+    devices: DeviceMemory | None = None
+    allocators: pd.DataFrame | None = None
+    findings: tuple[Finding, ...] = ()
+    is_simulated: bool = False
+
+
+def _allocated(paths: Sequence[str], reported: ReportedMemory) -> _Allocated:
+    """What was allocated, by the traces and profiles among the paths."""
     from rocktools.attribution.memory import find_high_water
     from rocktools.errors import NothingToRead
     from rocktools.workspace.paths import find_sources
@@ -93,13 +110,35 @@ def _allocated(paths: Sequence[str], reported: ReportedMemory) -> tuple[DeviceMe
         else:
             traces.append(path)
     if not traces:
-        return None, [], False
+        return _Allocated()
     with Workspace.open(traces) as workspace:
-        allocations, agents = workspace.allocations(), workspace.agents()
+        allocations, agents, allocators = workspace.allocations(), workspace.agents(), workspace.allocators()
         findings, is_simulated = workspace.findings, workspace.is_simulated
     largest = reported.programs[0].assignment if reported.programs else None
     devices = find_high_water(allocations, agents, largest)
-    return devices, [*findings, *devices.findings], is_simulated
+    return _Allocated(
+        devices=devices,
+        allocators=allocators,
+        findings=(*findings, *devices.findings),
+        is_simulated=is_simulated,
+    )
+
+
+def _allocators_table(allocators: pd.DataFrame, *, is_simulated: bool) -> Table:
+    from rocktools.evidence import Evidence
+    from rocktools.render.table import table_from_spec
+    from rocktools.sources.xspace.allocators import ALLOCATORS
+    from rocktools.units import format_si
+
+    highest = format_si(int(allocators["peak_bytes"].max()), "B")
+    return table_from_spec(
+        allocators,
+        ALLOCATORS,
+        evidence=Evidence.MEASURED,
+        title=f"XLA's allocators, by their own account: at most {highest} in use, since the job began",
+        is_simulated=is_simulated,
+        optional_columns=_OPTIONAL,
+    )
 
 
 def _tables(reported: ReportedMemory, devices: DeviceMemory | None, *, is_simulated: bool) -> dict[str, Table]:

@@ -24,7 +24,9 @@ from rocktools.sources.rocpd import counters, dispatches, facts, health, host, m
 from rocktools.sources.rocpd.columns import TableReader
 from rocktools.sources.rocpd.parts import Part, assemble_frame
 from rocktools.sources.rocpd.schema import ProcessTables
+from rocktools.sources.xspace.allocators import ALLOCATORS, read_allocators
 from rocktools.units import count_noun
+from rocktools.workspace.frame_parts import part_of_frame
 from rocktools.workspace.loading import LoadedFiles, LoadedProcess, nothing_readable, nothing_verified, unreadable
 from rocktools.workspace.paths import SourcePath, find_sources
 from rocktools.workspace.profiles import LoadedProfile
@@ -275,6 +277,20 @@ class Workspace:
     def profiled_devices(self) -> pd.DataFrame:
         """PROFILED_DEVICES of the JAX profiles."""
         return self._build_profiled(frames.PROFILED_DEVICES, None)
+
+    def allocators(self) -> pd.DataFrame:
+        """ALLOCATORS of the JAX profiles; one that is damaged is left out, and told."""
+        parts = []
+        for profile in self.profiles:
+            try:
+                frame = read_allocators([profile.file], run=profile.source.run)
+            except InputError as error:
+                self._findings.append(unreadable(profile.source, error))
+                continue
+            if len(frame):
+                host = pd.Categorical([profile.label] * len(frame), categories=[profile.label])
+                parts.append(part_of_frame(frame.assign(host=host), ALLOCATORS))
+        return assemble_frame(parts, ALLOCATORS)
 
     def frame(self, name: str, columns: Iterable[str] | None = None) -> pd.DataFrame:
         """A frame by its name, one of `READ_FRAMES`. Columns beside the key; None for all."""
