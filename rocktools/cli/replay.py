@@ -67,9 +67,9 @@ def run(folder: Path, timeout_s: float | None, **options: Any) -> int:
     "job_executable",
     metavar="PATH",
     type=click.Path(path_type=Path),
-    help="Serialized executable of the job: a folder of `rocktools aot compile`, an entry of JAX's compilation cache, or "
-    "as compiled.runtime_executable().serialize() gives it.  [default: executable.serialized beside the program that the "
-    "replay was taken from, or one folder up]",
+    help="Serialized executable of the job: a folder of `rocktools aot compile`, an entry of JAX's compilation cache, "
+    "or what compiled.runtime_executable().serialize() gives.  [default: executable.serialized beside the program that "
+    "the replay was taken from, or one folder up]",
 )
 @click.option(
     "--target",
