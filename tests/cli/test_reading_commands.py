@@ -44,7 +44,7 @@ TABLES = (
     ("collectives",),
     ("ranks",),
 )
-COUNTED = (("dispatches", "--counted"), ("frame", "counted_dispatches"), ("frame", "counter_values"))
+COUNTED = (("metrics",), ("dispatches", "--counted"), ("frame", "counted_dispatches"), ("frame", "counter_values"))
 COPIES = (("rocpd", "recover"), ("rocpd", "scrub"), ("rocpd", "scrub", "--identity"))
 INPUTS = ("trace", "counters", "mixed", "minimal", "killed", "logged", "truncated", "empty", "unfinished")
 
@@ -54,10 +54,12 @@ def _named(arguments: tuple[str, ...]) -> str:
 
 
 def test_every_command_that_reads_traces_is_here() -> None:
-    elsewhere = {"demo", "doctor", "trace", "pmc", "counters", "hlo"}  # these read no trace
-    elsewhere |= {"link", "memory"}  # they take programs as well: see test_link, test_memory
+    # These read no trace.
+    elsewhere = {"demo", "doctor", "trace", "pmc", "counters", "hlo", "devices", "extract", "capture-operands", "aot"}
+    elsewhere |= {"link", "memory", "roofline"}  # they take programs as well: see their own tests
     elsewhere |= {"explain"}  # it takes a number as well: see test_explain
-    assert {arguments[0] for arguments in (*TABLES, *COPIES)} == set(COMMANDS) - elsewhere
+    elsewhere |= {"replay"}  # it takes a replay: see test_aot
+    assert {arguments[0] for arguments in (*TABLES, *COUNTED, *COPIES)} == set(COMMANDS) - elsewhere
 
 
 # Nothing of the user's is changed

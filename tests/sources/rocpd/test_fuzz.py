@@ -18,8 +18,7 @@ from rocpd_files import write_counter_pass, write_small_trace
 
 from rocktools.demo.rocpd_file import WriterOptions
 from rocktools.errors import ContractError, RocktoolsError
-from rocktools.frames import SPECS
-from rocktools.workspace.workspace import Workspace
+from rocktools.workspace.workspace import READ_FRAMES, Workspace
 
 PAGE_BYTES = 4096
 MUTANTS_COUNT = 200
@@ -158,7 +157,7 @@ def outcome(path: Path, *, accelerate: bool | None) -> str:
         return error.reference
     first = "read"
     with workspace:
-        for build in (*(lambda name=name: workspace.frame(name) for name in SPECS), workspace.check_health):
+        for build in (*(lambda name=name: workspace.frame(name) for name in READ_FRAMES), workspace.check_health):
             try:
                 build()
             except ContractError:
