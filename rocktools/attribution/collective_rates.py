@@ -103,6 +103,22 @@ def group_sizes(module: HloModule) -> dict[str, int]:
     return found
 
 
+def find_replica_groups(module: HloModule) -> dict[str, tuple[tuple[int, ...], ...]]:
+    """Collective -> its groups of participants; those of one group for all, and unreadable ones, are left out."""
+    found = {}
+    for instruction in module.instructions.values():
+        if not collective_kind(module, instruction):
+            continue
+        text = _wrapped(module, instruction).attributes.get("replica_groups", "")
+        try:
+            groups = tuple(tuple(group) for group in parse_replica_groups(text)) if text else ()
+        except (RocktoolsError, ValueError):
+            continue
+        if len(groups) > 1:
+            found[instruction.name] = groups
+    return found
+
+
 def _wrapped(module: HloModule, instruction: Instruction) -> Instruction:
     """The collective that an asynchronous start wraps; any other instruction itself."""
     if instruction.opcode == "async-start" and instruction.called:

@@ -91,7 +91,7 @@ def _view(
     from rocktools.timeline.skew import COLLECTIVE_ARRIVALS, match_collectives
     from rocktools.units import count_noun, format_duration
 
-    rates, matched = runs.collective_rates(rows), match_collectives(rows)
+    rates, matched = runs.collective_rates(rows), match_collectives(runs.with_replica_groups(rows))
     devices, total_ns = rates["device"].nunique(), int(rates["sum_ns"].sum())
     executions = count_noun(int(rates["rows_count"].sum()), "execution")
     title = f"collectives: {executions} on {count_noun(devices, 'device')}, {format_duration(total_ns)} in all"

@@ -19,7 +19,7 @@ import pandas as pd
 
 from rocktools.errors import ContractError
 from rocktools.findings import Finding, Severity
-from rocktools.frames import ATTRIBUTED, STEPS, FrameSpec, nullable_int64, require_frame
+from rocktools.frames import ATTRIBUTED, STEPS, Column, FrameSpec, nullable_int64, require_frame
 from rocktools.timeline.activities import Activity, labels_column
 from rocktools.timeline.device_windows import number_steps, window_frame
 from rocktools.timeline.gaps import GAP_TOTALS, find_gaps, total_gaps
@@ -36,7 +36,10 @@ COMMUNICATION_ROWS = FrameSpec(
     meaning="One row per communication kernel in a step: what matching collectives across devices needs.",
     key=("run", "process", "kind", "event_id"),
     sort=("run", "process", "kind", "event_id"),
-    columns=tuple(column for column in ATTRIBUTED.columns if column.name in {*ATTRIBUTED.key, *SKEW_COLUMNS}),
+    columns=(
+        *(column for column in ATTRIBUTED.columns if column.name in {*ATTRIBUTED.key, *SKEW_COLUMNS}),
+        Column("replica_group", "category", "group of the collective that the device is in", "one group, or unknown"),
+    ),
 )
 
 _STEP_KEY = ("run", "device", "step_index")
@@ -110,7 +113,7 @@ def measure_rank(
 
     Args:
         label: what messages call the rank.
-        rows: ATTRIBUTED, with host_call_id where calls were recorded.
+        rows: ATTRIBUTED, with host_call_id where calls were recorded, and replica_group where groups are known.
         steps: STEPS, all that were found.
         launches: LAUNCHES; None: no host calls were recorded.
         findings: what reading and booking raised.
@@ -118,6 +121,8 @@ def measure_rank(
     reconciliation = reconcile(rows, steps)
     gaps = find_gaps(rows, launches)
     is_communication = (rows["activity"] == str(Activity.COMMUNICATION)) & rows["step_index"].notna()
+    if "replica_group" not in rows:
+        rows = rows.assign(replica_group=pd.Categorical([None] * len(rows), categories=[]))
     communication = rows.loc[is_communication.to_numpy(), list(COMMUNICATION_ROWS.names)]
     measured = (
         (STEPS, steps),

@@ -6,6 +6,7 @@ Where no GPU ran anything, the instructions that the CPU backend ran stand in fo
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ import pandas as pd
 
 from rocktools.attribution.attribute import attribute_dispatches
 from rocktools.attribution.classify import Bucket, classify_instructions
+from rocktools.attribution.collective_groups import label_replica_groups
 from rocktools.attribution.collective_rates import COLLECTIVE_RATES, measure_collectives
 from rocktools.attribution.components import ComponentMap
 from rocktools.errors import NothingToRead
@@ -22,6 +24,7 @@ from rocktools.findings import Finding, Severity
 from rocktools.frames import ATTRIBUTED, DISPATCH_EDGES, DISPATCHES, INSTRUCTIONS, FrameSpec
 from rocktools.hlo.instructions import build_instructions
 from rocktools.sources.rocpd.parts import assemble_frame
+from rocktools.timeline.clocks import host_of
 from rocktools.timeline.grouping import match_rows
 from rocktools.timeline.launches import LAUNCHES, launches_of_calls, launches_of_profile
 from rocktools.timeline.step_rows import StepSources, step_rows
@@ -61,6 +64,7 @@ class AttributedRuns:
         instructions: INSTRUCTIONS of the programs that have a dispatch.
         classified: run -> program id -> instruction -> bucket.
         programs: run -> the programs that were looked into.
+        gpus_count: host, as in labels of devices -> GPUs of the node, whether they ran anything or not.
         findings: what linking, finding steps and booking raised.
     """
 
@@ -72,6 +76,7 @@ class AttributedRuns:
     instructions: pd.DataFrame
     classified: dict[str, dict[str, dict[str, Bucket]]]
     programs: dict[str, tuple[FoundProgram, ...]]
+    gpus_count: dict[str, int]
     findings: tuple[Finding, ...]
 
     def with_host_calls(self, rows: pd.DataFrame) -> pd.DataFrame:
@@ -82,6 +87,16 @@ class AttributedRuns:
         at = match_rows(keys, self.dispatches, DISPATCHES.key)
         at = np.where((rows["kind"] == "dispatch").to_numpy(), at, -1)
         return rows.assign(host_call_id=self.dispatches["host_call_id"].array.take(at, allow_fill=True))
+
+    def with_replica_groups(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Rows of ATTRIBUTED with the `replica_group` of each collective; missing where it is one, or unknown."""
+        labels = np.full(len(rows), None, dtype=object)
+        for run in sorted({str(name) for name in rows["run"].unique()}):
+            modules = {each.program_id: each.program.module for each in reversed(self.programs.get(run, ()))}
+            mine = np.flatnonzero((rows["run"] == run).to_numpy())
+            found = label_replica_groups(rows.iloc[mine], modules, self.gpus_count)
+            labels[mine] = np.asarray(found.astype(object))
+        return rows.assign(replica_group=pd.Categorical(labels))
 
     def collective_rates(self, rows: pd.DataFrame) -> pd.DataFrame:
         """COLLECTIVE_RATES of rows of ATTRIBUTED, each run with its own programs."""
@@ -142,8 +157,15 @@ def attribute_workspace(workspace: Workspace, options: AttributionOptions) -> At
         instructions=_together(list(instructions.values()), INSTRUCTIONS),
         classified=classified,
         programs={run.run: run.programs for run in runs},
+        gpus_count=_count_gpus(agents),
         findings=(*findings, *steps.findings),
     )
+
+
+def _count_gpus(agents: pd.DataFrame) -> dict[str, int]:
+    """Host, as in labels of devices -> its GPUs, each once however many processes saw it."""
+    gpus = {str(device) for device in agents.loc[(agents["kind"] == "GPU").to_numpy(), "device"]}
+    return dict(Counter(host_of(device) for device in gpus))
 
 
 def _find_steps(

@@ -76,7 +76,7 @@ def measure_rank_file(rank: RankFile) -> RankPartial | None:
     if found is None or found.runs is None:
         return None if found is None else found.partial
     runs = found.runs
-    rows = runs.with_host_calls(runs.rows)
+    rows = runs.with_replica_groups(runs.with_host_calls(runs.rows))
     partial = measure_rank(rank.label, rows, runs.steps.frame, runs.launches, found.partial.findings)
     return replace(partial, is_simulated=found.partial.is_simulated)
 
