@@ -42,11 +42,17 @@ def run_work(name: str, *arguments: object) -> tuple[list[Any], Any]:
     return inputs, jax.tree.map(np.asarray, result)
 
 
+def cpu_environment(xla_flags: str = "") -> dict[str, str]:
+    """Of a process on the CPU backend."""
+    return {**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": xla_flags}
+
+
 def run_script(name: str, *arguments: object, xla_flags: str = "") -> subprocess.CompletedProcess[str]:
-    """A script in a process of its own, on the CPU backend, where rocktools cannot be imported from."""
-    env = {**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": xla_flags}
+    """A script in a process of its own, on the CPU backend, started from another folder."""
     command = [sys.executable, str(FOLDER / f"{name}.py"), *(str(each) for each in arguments)]
-    return subprocess.run(command, env=env, cwd=FOLDER.anchor, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, env=cpu_environment(xla_flags), cwd=FOLDER.anchor, capture_output=True, text=True, check=False
+    )
 
 
 def printed_line(capsys: pytest.CaptureFixture[str], name: str, *arguments: object) -> dict[str, Any]:

@@ -11,6 +11,17 @@ import pytest
 from replay_scripts import FOLDER, NAMES, build_work, load_script, printed_line, run_script
 
 GEMM = ("--m", 8, "--n", 8, "--k", 8)
+SMALL = {
+    "attention": ("--heads", 2, "--kv-heads", 1, "--queries", 8, "--keys", 8, "--head-dim", 8),
+    "elementwise": ("--elements", 64),
+    "expert_mlp": ("--experts", 2, "--capacity", 4, "--hidden", 8, "--intermediate", 8),
+    "gemm": GEMM,
+    "grouped_gemm": ("--m", 8, "--n", 8, "--k", 8, "--groups", 2),
+    "memory_copy": ("--mebibytes", 1),
+    "rmsnorm": ("--rows", 4, "--width", 8),
+    "router_topk": ("--tokens", 4, "--hidden", 8, "--experts", 4),
+    "transpose": ("--rows", 4, "--columns", 8),
+}
 
 
 def test_line_says_what_was_timed_and_how(capsys):
@@ -110,8 +121,20 @@ def test_no_script_hides_a_module_of_python(name):
     assert name not in sys.stdlib_module_names
 
 
-def test_script_runs_alone():
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "collective"])
+def test_script_runs_alone(name):
     pytest.importorskip("jax")
-    ran = run_script("gemm", *GEMM, "--iterations", 2)
+    ran = run_script(name, *SMALL[name], "--iterations", 2)
     assert ran.returncode == 0, ran.stderr
-    assert json.loads(ran.stdout)["iterations_count"] == 2
+    line = json.loads(ran.stdout)
+    assert (line["script"], line["iterations_count"]) == (name, 2)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("collective", "router_topk")])
+def test_counted_bytes_are_those_of_the_arrays(name):
+    """Where no array is left out of the count and results have the type of the data."""
+    jax = pytest.importorskip("jax")
+    measure, work = load_script("measure"), build_work(name, *SMALL[name])
+    result = np.asarray(measure.compute(work, jax.devices("cpu")))
+    assert work.read_bytes == sum(each.nbytes for each in measure.make_arrays(work))
+    assert work.written_bytes == result.nbytes
