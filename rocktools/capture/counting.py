@@ -12,9 +12,10 @@ from rocktools.capture.plan import CapturePlan, PlannedPass, plan_pmc, plan_repl
 from rocktools.capture.preflight import Job
 from rocktools.capture.rocprofv3 import PmcOptions
 from rocktools.capture.session import Session, SessionOptions, begin_session
-from rocktools.counters.catalog import load_catalog
+from rocktools.counters.catalog import Catalog, RatioGroup, load_catalog
+from rocktools.counters.formulas import load_formulas
 from rocktools.counters.packing import pack_counters
-from rocktools.counters.requests import parse_request
+from rocktools.counters.requests import CounterRequest, parse_request, require_known_quantities
 from rocktools.errors import UsageError
 from rocktools.findings import Finding
 
@@ -70,7 +71,7 @@ def plan_counting(options: SessionOptions, request: CountingRequest) -> PlannedC
     """Settle everything that must be known before the first pass starts.
 
     Raises:
-        UsageError: a counter is unknown, metrics are asked for, or the request contradicts itself.
+        UsageError: a counter or quantity is unknown or cannot be collected, or the request contradicts itself.
         CaptureError: there is no usable tool, or it refuses a counter.
     """
     if request.replays_kernels and request.iterations is not None:
@@ -79,15 +80,12 @@ def plan_counting(options: SessionOptions, request: CountingRequest) -> PlannedC
             "in-process replay counts its own passes as iterations, so a range would choose the wrong ones",
             hint="let the script run the kernel as often as wanted, or leave --passes-in-process out",
         )
-    if request.metrics or not request.counters:  # refused whatever the machine is: said before it is looked at
-        catalog = load_catalog(request.architecture or DEFAULT_ARCHITECTURE)
-        parse_request(catalog, counters=request.counters, metrics=request.metrics)
+    _require_sound(request)
     session = begin_session(replace(options, dumps_hlo=False), _job(options, request))
     here = {gpu.index: gpu.arch for gpu in session.survey.host.gpus}
     catalog = load_catalog(request.architecture or here.get(request.device, DEFAULT_ARCHITECTURE))
-    names = parse_request(catalog, counters=request.counters, metrics=request.metrics)
-    # A ratio group may repeat a counter in a second pass; kernel replay would add the two up.
-    packing = pack_counters(catalog, names, together=() if request.replays_kernels else None)
+    wanted = parse_request(catalog, counters=request.counters, metrics=request.metrics)
+    packing = pack_counters(catalog, wanted.names, together=_together(catalog, wanted, request))
     groups = confirm_groups(
         [packed.counters for packed in packing.passes],
         avail=session.survey.avail,
@@ -110,6 +108,23 @@ def plan_counting(options: SessionOptions, request: CountingRequest) -> PlannedC
         facts={"groups_confirmed_by": groups.confirmed_by, "architecture": catalog.architecture},
     )
     return PlannedCounting(session=session, plan=session.plan(passes), findings=(*packing.findings, *groups.findings))
+
+
+def _require_sound(request: CountingRequest) -> None:
+    """Refuses what no machine can do, before this one is looked at."""
+    if request.metrics and request.architecture is None:  # which formulas there are, this machine's GPU decides
+        require_known_quantities(load_formulas(DEFAULT_ARCHITECTURE), request.metrics)
+    elif request.metrics or not request.counters:
+        catalog = load_catalog(request.architecture or DEFAULT_ARCHITECTURE)
+        parse_request(catalog, counters=request.counters, metrics=request.metrics)
+
+
+def _together(catalog: Catalog, wanted: CounterRequest, request: CountingRequest) -> tuple[RatioGroup, ...]:
+    """What the packer keeps in one pass."""
+    if request.replays_kernels:  # overlapping groups may repeat a counter, and kernel replay would add the two up
+        return wanted.disjoint_groups()
+    known = {group.counters for group in catalog.groups}
+    return (*catalog.groups, *(group for group in wanted.groups if group.counters not in known))
 
 
 def _job(options: SessionOptions, request: CountingRequest) -> Job:

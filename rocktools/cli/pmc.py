@@ -27,7 +27,13 @@ if TYPE_CHECKING:
     "--iterations", metavar="RANGES", help="Which executions of each kernel: 3, 10-12 or 1-4,9.  [default: all]"
 )
 @click.option("--counters", metavar="A,B,...", multiple=True, help="Counters, packed into as few passes as fit.")
-@click.option("--metrics", metavar="M,...", multiple=True, help="Quantities whose counters are looked up.")
+@click.option(
+    "--metrics",
+    metavar="M,...",
+    multiple=True,
+    help="Quantities whose counters are collected too, in one pass where their formulas need that; "
+    "`rocktools counters show` lists them.",
+)
 @click.option("--label", default="counters", show_default=True, help="The passes are called LABEL_1, LABEL_2, ...")
 @click.option("--arch", metavar="gfxNNN", help="Architecture to pack for.  [default: that of this machine's GPUs]")
 @click.option(
@@ -65,6 +71,7 @@ def command(
     these runs are never used: kernels are serialised.
 
         rocktools pmc --kernel loop_fusion_3 --iterations 10-10 --counters SQ_WAVES,TCC_HIT_sum -- python replay.py
+        rocktools pmc --kernel loop_fusion_3 --metrics fabric_bytes,total_flop,occupancy -- python replay.py
     """
     from rocktools.capture.counting import CountingRequest, plan_counting
     from rocktools.capture.iterations import parse_iterations

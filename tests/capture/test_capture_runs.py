@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import shlex
@@ -468,10 +470,39 @@ def test_dispatch_ids_that_differ_between_passes_do_not_matter(monkeypatch: pyte
     assert pmc(counters=TWO_GROUPS) == 0
 
 
-def test_metrics_are_refused_until_there_are_formulas(capsys: pytest.CaptureFixture[str]) -> None:
-    code = main(["pmc", "--force", "--kernel", "k", "--metrics", "fabric_bytes,total_flop", *JOB])
-    assert code == 2
-    assert "metrics-not-yet" in capsys.readouterr().err
+def count_quantities(quantities: str, *options: str) -> int:
+    chosen = ["--kernel", "loop_fusion_3", "--iterations", "3-4", "--metrics", quantities]
+    return main(["pmc", "--force", "-o", "run", *chosen, *options, *JOB])
+
+
+def test_metrics_ask_for_the_counters_of_their_formulas(capsys: pytest.CaptureFixture[str]) -> None:
+    assert count_quantities("fabric_read_bytes", "--arch", "gfx950", "--dry-run", "--counters", "SQ_WAVES") == 1
+    printed = capsys.readouterr().out
+    assert "# pass 1 of 1" in printed
+    for size in ("128B", "64B", "32B"):
+        assert f"TCC_EA0_RDREQ_{size}_sum" in printed
+    assert "SQ_WAVES" in printed
+
+
+def test_what_a_formula_reads_in_one_pass_stays_together() -> None:
+    """Occupancy needs SQ_WAVE_CYCLES and GRBM_GUI_ACTIVE of one pass, whatever else fills the passes."""
+    assert count_quantities("total_flop,occupancy,fabric_bytes") == 0
+    groups = [set(record.facts["counters"]) for record in read_pass_records(Path("run"))]
+    assert len(groups) > 1
+    for together in (
+        {"SQ_WAVE_CYCLES", "GRBM_GUI_ACTIVE"},
+        {"TCC_EA0_WRREQ_sum", "TCC_EA0_WRREQ_64B_sum"},
+    ):
+        assert any(together <= group for group in groups)
+
+
+def test_quantities_that_were_asked_for_have_values(capsys: pytest.CaptureFixture[str]) -> None:
+    count_quantities("total_flop,occupancy,fabric_bytes")
+    capsys.readouterr()
+    main(["metrics", "run", "--quantity", "total_flop,occupancy,fabric_bytes", "--absent", "--format", "csv"])
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert {row["quantity"] for row in rows} == {"total_flop", "occupancy", "fabric_bytes"}
+    assert all(float(row["value"]) > 0 and not row["doubts"] for row in rows)
 
 
 def test_kernels_must_be_chosen_in_exactly_one_way(capsys: pytest.CaptureFixture[str]) -> None:
