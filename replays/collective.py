@@ -46,7 +46,8 @@ def build(options: argparse.Namespace) -> measure.Work:
         flop_counted="of one device: the additions that a ring leaves to it",
         read_bytes=measure.byte_size(read, dtype),
         written_bytes=measure.byte_size(written, dtype),
-        bytes_counted="of one device: its input read once, its result written once; not the library's own buffers",
+        bytes_counted="of one device: its input read once, its result written once; not the library's own buffers, nor "
+        "the copy that XLA makes of an input it may not reduce in place",
         # The least that any algorithm without help of the network can do; a ring reaches it.
         further={"sent_bytes": measure.byte_size(sent, dtype)},
         axis=AXIS,

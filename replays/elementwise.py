@@ -34,7 +34,7 @@ def build(options: argparse.Namespace) -> measure.Work:
         sizes={"elements": count},
         dtype=dtype,
         flop=2 * count,
-        flop_counted="one multiplication and one addition for each element, in f32 for the narrower types",
+        flop_counted="one multiplication and one addition for each element, of bf16 in f32",
         read_bytes=measure.byte_size(2 * count, dtype),
         written_bytes=measure.byte_size(count, dtype),
     )
