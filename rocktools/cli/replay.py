@@ -1,4 +1,4 @@
-"""`rocktools replay run|prove`: run a replay, and whether it stands in for the job's kernel."""
+"""`rocktools replay run|prove`: run a replay, and whether it stands in for the job's kernel; `profile` is beside."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import click
 
 from rocktools.cli.aot import environment_options, stand_in_findings
 from rocktools.cli.output import TableOutput, emit_document, emit_findings, emit_table
-from rocktools.cli.progress import tell_compiled
+from rocktools.cli.replay_profile import profile
+from rocktools.cli.replay_proofs import compile_replays, write_parts
 from rocktools.errors import EXIT_GATE, EXIT_GOOD, UsageError
 from rocktools.units import count_noun
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from rocktools.findings import Finding
     from rocktools.replay.aot_environment import PreparedEnvironment
     from rocktools.replay.prove import Part, Proof
-    from rocktools.replay.prove_bundle import AheadOfTime, ReplayModule
+    from rocktools.replay.prove_bundle import ReplayModule
 
 _OPTIONAL = ("note", "kernel_name", "evidence", "level", "instruction", "comparison_index")
 _trace = click.Path(path_type=Path)
@@ -28,7 +29,10 @@ _trace = click.Path(path_type=Path)
 
 @click.group("replay")
 def command() -> None:
-    """What was taken out of a job by `rocktools extract`: run it, and prove that it is the job's kernel."""
+    """What was taken out of a job by `rocktools extract`: run it, count it, and prove that it is the job's kernel."""
+
+
+command.add_command(profile)
 
 
 @command.command("run")
@@ -135,7 +139,7 @@ def prove(
         _require_no_proof(path)
     replays = [read_replay(folder) for folder in folders]
     prepared = None if no_compile else prepare()
-    compiled = [None] * len(replays) if prepared is None else _compile(replays, job_executable, target, prepared)
+    compiled = [None] * len(replays) if prepared is None else compile_replays(replays, job_executable, target, prepared)
     findings: list[Finding] = [] if prepared is None else stand_in_findings(prepared)
     proofs = []
     for replay, (made, job_path, environment), path in zip(
@@ -145,43 +149,11 @@ def prove(
         parts = [*([made.part] if made is not None else []), *traced]
         files = {name: str(value) for name, value in traces.items() if isinstance(value, Path)}
         remarks = {"traces": files, "is_simulated": is_simulated}
-        proofs.append(_write(path, replay, parts, made, job_path, environment, remarks))
+        proofs.append(write_parts(path, replay, parts, made, job_path, environment, remarks))
     findings += [finding for proof in proofs for finding in proof.findings]
     _show(proofs, targets, findings)
     emit_findings(findings)
     return EXIT_GOOD if all(proof.level.is_stand_in for proof in proofs) else EXIT_GATE
-
-
-_Compiled = tuple["AheadOfTime", Path | None, dict[str, Any]]
-
-
-def _compile(
-    replays: Sequence[ReplayModule], job_executable: Path | None, target: str | None, prepared: PreparedEnvironment
-) -> list[Any]:
-    """Each replay compiled, with the path of its job's executable and what compiled it; all of a job together."""
-    from rocktools.replay.aot_program import plugin_version, read_compiled_folder
-    from rocktools.replay.executable import read_executable
-    from rocktools.replay.prove_bundle import find_job_executable, find_targets, prove_ahead_of_time
-
-    environment = {
-        "plugin": str(prepared.environment.plugin),
-        "plugin_version": plugin_version(),
-        "stand_ins": list(prepared.stand_in_libraries),
-    }
-    if job_executable is not None and job_executable.is_dir():  # of `aot compile`
-        job_executable = read_compiled_folder(job_executable).executable
-    by_job: dict[Path | None, list[int]] = {}
-    for place, replay in enumerate(replays):
-        by_job.setdefault(job_executable or find_job_executable(replay), []).append(place)
-    made: list[Any] = [None] * len(replays)
-    for path, places in by_job.items():
-        job = None if path is None else read_executable(path)
-        chosen = [replays[place] for place in places]
-        targets = find_targets(job, chosen[0], target)
-        results = prove_ahead_of_time(chosen, job, targets, prepared.environment, on_progress=tell_compiled)
-        for place, result in zip(places, results, strict=True):
-            made[place] = (result, path, environment)
-    return made
 
 
 def _parts_of_traces(
@@ -231,24 +203,6 @@ def _parts_of_traces(
         job = {name: values[0] for name, values in counted[1].items()} if len(counted) > 1 else None
         parts.append(prove_counters(kernel, counted[0], job=job, where=replay.instruction))
     return parts, is_simulated
-
-
-def _write(
-    path: Path,
-    replay: ReplayModule,
-    parts: Sequence[Part],
-    made: AheadOfTime | None,
-    job_path: Path | None,
-    environment: dict[str, Any],
-    remarks: dict[str, Any],
-) -> Proof:
-    from rocktools.replay.prove import build_proof
-    from rocktools.replay.prove_bundle import build_subject
-    from rocktools.replay.prove_document import write_proof
-
-    proof = build_proof(parts, {**build_subject(made, replay, job_path, environment), **remarks})
-    write_proof(path, proof)
-    return proof
 
 
 def _show(proofs: Sequence[Proof], paths: Sequence[Path], findings: Sequence[Finding]) -> None:

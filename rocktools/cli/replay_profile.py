@@ -1,0 +1,215 @@
+"""`rocktools replay profile`: proof, counter passes of the replay, quantities, in one command."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rocktools.cli.aot import environment_options
+from rocktools.cli.capture_options import finish_capture
+from rocktools.cli.output import TableOutput, emit_findings, emit_table
+from rocktools.cli.replay_proofs import compile_replays, write_parts
+from rocktools.errors import EXIT_GATE, EXIT_GOOD, CaptureError, MissingExtra, ReplayError, UsageError
+from rocktools.findings import Finding, Severity
+from rocktools.rundir import PMC_FOLDER
+
+if TYPE_CHECKING:
+    from rocktools.capture.counting import CountingRequest
+    from rocktools.capture.session import SessionOptions
+    from rocktools.replay.aot_environment import PreparedEnvironment
+    from rocktools.replay.prove import Level
+    from rocktools.replay.prove_bundle import ReplayModule
+
+_path = click.Path(path_type=Path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Counting:
+    """How a replay is counted, as typed."""
+
+    metrics: str
+    in_process: bool
+    iterations_count: int
+    warmups_count: int
+    device: int
+    arch: str | None
+    tool_path: str | None
+    deadline_s: float | None
+    force: bool
+
+
+@click.command("profile")
+@click.argument("folder", metavar="DIR", type=_path)
+@click.option("--metrics", metavar="A,B,...", required=True, help="Quantities; `rocktools counters show` lists them.")
+@click.option("--passes-in-process", "in_process", is_flag=True,
+              help="One run that replays each launch for each group of counters (SDK 1.4.1).")  # fmt: skip
+@click.option("--iterations", "iterations_count", metavar="N", type=click.IntRange(min=1), default=3,
+              show_default=True, help="Executions that are counted in each pass.")  # fmt: skip
+@click.option("--warm-up", "warmups_count", metavar="N", type=click.IntRange(min=0), default=1, show_default=True,
+              help="Executions before them; none with --passes-in-process, which would count them.")  # fmt: skip
+@click.option("--device", metavar="N", type=click.IntRange(min=0), default=0, show_default=True,
+              help="Number of the device, or of the first of several.")  # fmt: skip
+@click.option("--arch", metavar="gfxNNN", help="Architecture to pack for.  [default: that of this machine's GPUs]")
+@click.option("--job-executable", metavar="PATH", type=_path, help="Of the job, as for `replay prove`.")
+@click.option("--target", metavar="NAME", help="Description of the job's device, as for `replay prove`.")
+@click.option("--rocprofv3", "tool_path", metavar="PATH", help="The rocprofv3 to run.  [default: searched for]")
+@click.option("--deadline", "deadline_s", metavar="SECONDS", type=click.FloatRange(min=0, min_open=True),
+              help="Stop a pass that runs longer.  [default: none]")  # fmt: skip
+@click.option("--force", is_flag=True, help="Go on although preflight found a fault.")
+@click.option("--dry-run", is_flag=True, help="Print the passes, and neither compile nor run anything.")
+@environment_options
+def profile(
+    folder: Path,
+    job_executable: Path | None,
+    target: str | None,
+    dry_run: bool,
+    prepare: Callable[[], PreparedEnvironment],
+    **options: object,
+) -> int:
+    """Prove the replay in DIR, count its kernel, and print what the counters say of it.
+
+    The proof in DIR/proof.json counts where there is one; else the replay is compiled and compared with the job, and
+    the proof is written there. Where that cannot be done, the replay is unproven and its values say so. One that is
+    not a stand-in is not counted. Counter passes go to DIR/pmc, a run directory that `rocktools metrics` and
+    `rocktools roofline` read.
+
+    The exit code is 3 unless the replay stands in for the job's kernel.
+    """
+    from rocktools.capture.counting import plan_counting
+    from rocktools.replay.prove import Level
+    from rocktools.replay.prove_bundle import read_replay
+    from rocktools.rundir import require_free
+
+    counting = _Counting(**options)  # type: ignore[arg-type]
+    replay = read_replay(folder)
+    run = folder / PMC_FOLDER
+    require_free(run)
+    planned = plan_counting(_session(run, counting), _request(folder, replay, counting))
+    if dry_run:
+        return finish_capture(planned.session, planned.plan, dry_run=True, findings=planned.findings)
+    level, findings = _level(replay, folder / "proof.json", job_executable, target, prepare)
+    click.echo(f"{replay.instruction}: {_said(level)}")
+    if level is Level.NOT_A_STAND_IN:
+        emit_findings(findings)
+        return EXIT_GATE
+    code = finish_capture(planned.session, planned.plan, dry_run=False, findings=planned.findings)
+    if code != EXIT_GOOD:
+        emit_findings(findings)
+        return code
+    _show(run, replay, level, counting, findings)
+    return EXIT_GOOD if level.is_stand_in else EXIT_GATE
+
+
+def _request(folder: Path, replay: ReplayModule, counting: _Counting) -> CountingRequest:
+    """The launch that the replay has to make, counted after its warm-up.
+
+    Raises:
+        UsageError: the spec does not say which kernel that is.
+    """
+    from rocktools.capture.counting import CountingRequest
+    from rocktools.capture.iterations import Iterations
+    from rocktools.capture.kernel_filter import filter_names
+    from rocktools.replay.run import ReplayRunOptions, replay_run_argv
+
+    if not replay.kernel_name:
+        raise UsageError(
+            "no-kernel-name",
+            f"the kernel of {replay.instruction} is not known, so it cannot be chosen for counting",
+            hint="rocktools pmc --regex RE with the replay.py of the folder as its command",
+        )
+    first = 0 if counting.in_process else counting.warmups_count
+    ran = ReplayRunOptions(iterations_count=counting.iterations_count, warmups_count=first, device=counting.device)
+    names = (replay.kernel_name,)
+    return CountingRequest(
+        application=tuple(replay_run_argv(Path(sys.executable), folder, ran)),
+        kernels=filter_names(names),
+        names=names,
+        iterations=None
+        if counting.in_process
+        else Iterations(ranges=((first + 1, first + counting.iterations_count),)),
+        counters=(),
+        metrics=(counting.metrics,),
+        architecture=counting.arch,
+        device=counting.device,
+        replays_kernels=counting.in_process,
+    )
+
+
+def _session(run: Path, counting: _Counting) -> SessionOptions:
+    from datetime import datetime, timezone
+
+    from rocktools.capture.session import SessionOptions
+
+    return SessionOptions(
+        run=run,
+        environment=dict(os.environ),
+        working_directory=Path.cwd(),
+        argv=tuple(sys.argv),
+        created_utc=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        # In-process replay saves the memory of the process for each launch.
+        variables={"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} if counting.in_process else {},
+        deadline_s=counting.deadline_s,
+        tool_path=counting.tool_path,
+        ignores_faults=counting.force,
+    )
+
+
+def _level(
+    replay: ReplayModule,
+    path: Path,
+    job_executable: Path | None,
+    target: str | None,
+    prepare: Callable[[], PreparedEnvironment],
+) -> tuple[Level, list[Finding]]:
+    """How far the replay is proven: by the proof that lies there, or by compiling it now."""
+    from rocktools.replay.prove import Level
+    from rocktools.replay.prove_document import read_proof
+
+    if path.exists():
+        proof = read_proof(path)
+        if proof.subject["replay"]["program_sha256"] != hashlib.sha256(replay.module).hexdigest():
+            return Level.UNPROVEN, [_unproven(path, "its proof is of another program")]
+        return proof.level, list(proof.findings)
+    try:
+        [(made, job_path, environment)] = compile_replays([replay], job_executable, target, prepare())
+    except (CaptureError, MissingExtra, ReplayError, UsageError) as error:
+        if isinstance(error, UsageError) and error.reference != "no-target":
+            raise
+        return Level.UNPROVEN, [_unproven(path, f"{error.what}; {error.hint}" if error.hint else error.what)]
+    proof = write_parts(path, replay, [made.part], made, job_path, environment, {"traces": {}, "is_simulated": False})
+    return proof.level, list(proof.findings)
+
+
+def _unproven(path: Path, why: str) -> Finding:
+    return Finding(
+        rule="replay-unproven",
+        severity=Severity.WARNING,
+        where=str(path),
+        message=f"nothing proves that the replay launches the job's kernel: {why}",
+        advice="rocktools replay prove; until then its counters say nothing certain about the job",
+    )
+
+
+def _said(level: Level) -> str:
+    from rocktools.replay.prove_document import meaning_of
+
+    return f"{level} ({meaning_of(level)})"
+
+
+def _show(run: Path, replay: ReplayModule, level: Level, counting: _Counting, findings: list[Finding]) -> None:
+    from rocktools.cli.quantity_tables import quantities_for_people
+    from rocktools.workspace.metrics import read_metrics
+
+    names = [name for name in counting.metrics.replace(",", " ").split() if name]
+    metrics = read_metrics([run], quantities=names, architecture=counting.arch)
+    title = f"quantities of {replay.kernel_name}, replay {level}"
+    found = [*findings, *metrics.findings]
+    emit_table(quantities_for_people(metrics, title=title, shows_absent=True), TableOutput(), findings=found)
+    emit_findings(found)

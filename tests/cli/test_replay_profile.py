@@ -1,0 +1,154 @@
+"""`rocktools replay profile`: proof, counter passes under the stand-ins, and quantities."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import pytest
+from command_line import CommandLine
+from standins.install import FAULT, SCENARIO, STATE, install_standins
+
+from rocktools.replay.prove import Level, Proof
+from rocktools.replay.prove_document import write_proof
+from rocktools.rundir import read_pass_records
+
+SPEC = {
+    "schema": "rocktools.replay/1",
+    "instruction": "loop_fusion.3",
+    "kernel": "loop_fusion_3",
+    "program": {"file": "replay.hlo.pb", "sha256": hashlib.sha256(b"module").hexdigest()},
+    "devices_count": 1,
+    "launches": [
+        {
+            "kind": "kCustomKernel",
+            "kernel": "loop_fusion_3",
+            "grid_workgroups": [256, 1, 1],
+            "workgroup_workitems": [256, 1, 1],
+            "lds_bytes": 0,
+        }
+    ],
+    "origin": {"path": "job/module.hlo.pb"},
+}
+WANTED = "fabric_bytes,total_flop,occupancy"
+
+
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return install_standins(tmp_path_factory.mktemp("rocm") / "bin", version="1.4.1")
+
+
+@pytest.fixture
+def replay(tools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A replay whose script does nothing: what runs on the GPU, the stand-ins make up."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{tools}{os.pathsep}{os.environ['PATH']}")
+    (tmp_path / "state").mkdir()
+    monkeypatch.setenv(STATE, str(tmp_path / "state"))
+    for name in (FAULT, SCENARIO, "XLA_FLAGS"):
+        monkeypatch.delenv(name, raising=False)
+    return bundle(tmp_path / "replay")
+
+
+def bundle(folder: Path, **changes: object) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "replay.hlo.pb").write_bytes(b"module")
+    (folder / "replay.py").write_text("")
+    (folder / "spec.json").write_text(json.dumps({**SPEC, **changes}))
+    return folder
+
+
+def prove_as(folder: Path, level: Level, module: bytes = b"module") -> None:
+    subject = {"instruction": "loop_fusion.3", "replay": {"program_sha256": hashlib.sha256(module).hexdigest()}}
+    write_proof(folder / "proof.json", Proof(level=level, parts=(), subject=subject))
+
+
+def profile(run: CommandLine, folder: Path, *options: str, wanted: str = WANTED):
+    return run("replay", "profile", folder, "--metrics", wanted, "--force", *options)
+
+
+def quantities(text: str) -> set[str]:
+    return {name for name in WANTED.split(",") if any(name in line and "not coll" not in line for line in lines(text))}
+
+
+def lines(text: str) -> list[str]:
+    return text[text.index("quantities of loop_fusion_3") :].splitlines()
+
+
+def test_a_proven_replay_is_counted_and_its_quantities_are_told(run: CommandLine, replay: Path) -> None:
+    prove_as(replay, Level.IDENTICAL)
+    ran = profile(run, replay)
+    assert ran.code == 0, ran.err
+    assert "quantities of loop_fusion_3, replay identical" in ran.out
+    assert quantities(ran.out) == set(WANTED.split(","))
+    records = read_pass_records(replay / "pmc")
+    assert len(records) > 1
+    assert all(record.is_verified for record in records)
+
+
+def test_in_one_process_gives_the_same_quantities(run: CommandLine, replay: Path) -> None:
+    prove_as(replay, Level.EQUIVALENT)
+    ran = profile(run, replay, "--passes-in-process")
+    assert ran.code == 0, ran.err
+    assert quantities(ran.out) == set(WANTED.split(","))
+    [record] = read_pass_records(replay / "pmc")
+    assert record.kind == "replay"
+
+
+def test_an_unproven_replay_is_counted_and_says_so(run: CommandLine, replay: Path) -> None:
+    """Nothing here says which GPU the job ran on, so there is nothing to compile for, with or without a plugin."""
+    ran = profile(run, replay, "--cache", str(replay.parent / "cache"), wanted="waves")
+    assert ran.code == 3, ran.err
+    assert "quantities of loop_fusion_3, replay unproven" in ran.out
+    assert "replay-unproven" in ran.err
+    assert not (replay / "proof.json").exists()
+
+
+def test_a_proof_of_another_program_proves_nothing(run: CommandLine, replay: Path) -> None:
+    prove_as(replay, Level.IDENTICAL, module=b"another")
+    ran = profile(run, replay, wanted="waves")
+    assert ran.code == 3
+    assert "replay unproven" in ran.out
+    assert "its proof is of another program" in ran.err
+
+
+def test_what_is_no_stand_in_is_not_counted(run: CommandLine, replay: Path) -> None:
+    prove_as(replay, Level.NOT_A_STAND_IN)
+    ran = profile(run, replay)
+    assert ran.code == 3
+    assert "not-a-stand-in" in ran.out
+    assert not (replay / "pmc").exists()
+
+
+def test_a_dry_run_shows_the_passes_over_the_executions_after_the_warm_up(run: CommandLine, replay: Path) -> None:
+    ran = profile(run, replay, "--dry-run", "--warm-up", "2", "--iterations", "4")
+    assert str(replay / "replay.py") in ran.out
+    assert "--iterations 4 --warm-up 2" in ran.out
+    assert "[3-6]" in ran.out
+    assert "TCC_EA0_RDREQ_128B_sum" in ran.out
+    assert not (replay / "pmc").exists()
+
+
+@pytest.mark.parametrize(
+    "changes, options, reference",
+    [
+        ({"kernel": None}, (), "no-kernel-name"),
+        ({}, ("--metrics", "totl_flop"), "unknown-quantity"),
+        ({}, ("--arch", "gfx942", "--metrics", "l2_sector_bytes"), "unknown-quantity"),
+    ],
+)
+def test_what_cannot_be_counted_is_refused_first(run: CommandLine, replay: Path, changes, options, reference) -> None:
+    ran = profile(run, bundle(replay, **changes), *options)
+    assert ran.code == 2
+    assert f"error: {reference}:" in ran.err
+    assert not (replay / "pmc").exists()
+
+
+def test_counters_that_are_there_stay(run: CommandLine, replay: Path) -> None:
+    (replay / "pmc").mkdir()
+    (replay / "pmc" / "note").write_text("mine")
+    ran = profile(run, replay)
+    assert ran.code == 2
+    assert "run-directory-exists" in ran.err
