@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rocktools.cli.aot import environment_options
+from rocktools.cli.aot import environment_options, stand_in_findings
 from rocktools.cli.capture_options import finish_capture
 from rocktools.cli.output import TableOutput, emit_findings, emit_table
 from rocktools.cli.replay_proofs import compile_replays, write_parts
@@ -178,13 +178,14 @@ def _level(
             return Level.UNPROVEN, [_unproven(path, "its proof is of another program")]
         return proof.level, list(proof.findings)
     try:
-        [(made, job_path, environment)] = compile_replays([replay], job_executable, target, prepare())
+        prepared = prepare()
+        [(made, job_path, environment)] = compile_replays([replay], job_executable, target, prepared)
     except (CaptureError, MissingExtra, ReplayError, UsageError) as error:
         if isinstance(error, UsageError) and error.reference != "no-target":
             raise
         return Level.UNPROVEN, [_unproven(path, f"{error.what}; {error.hint}" if error.hint else error.what)]
     proof = write_parts(path, replay, [made.part], made, job_path, environment, {"traces": {}, "is_simulated": False})
-    return proof.level, list(proof.findings)
+    return proof.level, [*stand_in_findings(prepared), *proof.findings]
 
 
 def _unproven(path: Path, why: str) -> Finding:

@@ -8,11 +8,12 @@ import os
 from pathlib import Path
 
 import pytest
+from aot_machine import prepare
 from command_line import CommandLine
 from standins.install import FAULT, SCENARIO, STATE, install_standins
 
 from rocktools.replay.prove import Level, Proof
-from rocktools.replay.prove_document import write_proof
+from rocktools.replay.prove_document import read_proof, write_proof
 from rocktools.rundir import read_pass_records
 
 SPEC = {
@@ -152,3 +153,21 @@ def test_counters_that_are_there_stay(run: CommandLine, replay: Path) -> None:
     ran = profile(run, replay)
     assert ran.code == 2
     assert "run-directory-exists" in ran.err
+
+
+@pytest.mark.aot
+def test_a_kernel_of_a_real_step_is_proven_by_compiling_it(
+    run: CommandLine, replay: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare(replay.parent / "cache")
+    made = replay.parent / "made"
+    job = shared / "data/hlo/gfx950-mixtral-8x22b/blaslt"
+    assert run("extract", job, "--instruction", "loop_broadcast_fusion.18", "-o", made).code == 0
+    (made / "replay.py").write_text("")  # there is no GPU
+    scenario = replay.parent / "scenario.json"
+    scenario.write_text(json.dumps({"kernels": [{"name": "loop_broadcast_fusion_18", "count": 4}]}))
+    monkeypatch.setenv(SCENARIO, str(scenario))
+    ran = profile(run, made, "--cache", str(replay.parent / "cache"), wanted="occupancy")
+    assert ran.code == 0, ran.err
+    assert "quantities of loop_broadcast_fusion_18, replay identical" in ran.out
+    assert read_proof(made / "proof.json").level is Level.IDENTICAL
