@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import TypeGuard
 
@@ -131,7 +132,10 @@ def _assigned_once(body: Sequence[ast.stmt]) -> dict[str, ast.expr]:
     return {name: found[0] for name, found in values.items() if len(found) == 1}
 
 
-def _calls(module: Module) -> Iterator[tuple[ast.Call, Scope]]:
+@cache
+def _calls(module: Module) -> tuple[tuple[ast.Call, Scope], ...]:
+    """Every call of a module, with what names mean there; asked for again for each function that hands something on."""
+
     def walk(node: ast.AST, scope: Scope) -> Iterator[tuple[ast.Call, Scope]]:
         if isinstance(node, ast.FunctionDef):
             scope = Scope(module=module, function=node, names=_assigned_once(node.body))
@@ -140,7 +144,15 @@ def _calls(module: Module) -> Iterator[tuple[ast.Call, Scope]]:
         for child in ast.iter_child_nodes(node):
             yield from walk(child, scope)
 
-    yield from walk(module.tree, Scope(module=module, function=None))
+    return tuple(walk(module.tree, Scope(module=module, function=None)))
+
+
+@cache
+def _calls_by_name(module: Module) -> Mapping[str, list[tuple[ast.Call, Scope]]]:
+    found: dict[str, list[tuple[ast.Call, Scope]]] = {}
+    for call, scope in _calls(module):
+        found.setdefault(_called(call), []).append((call, scope))
+    return found
 
 
 def _called(call: ast.Call) -> str:
@@ -169,8 +181,8 @@ def _resolved(record: Record, key: str, modules: Sequence[Module], depth: int = 
         found = []
         # A function that others may call is called from other files too.
         callers = [record.scope.module] if function.name.startswith("_") else modules
-        for call, scope in (each for module in callers for each in _calls(module)):
-            if _called(call) == function.name and scope.function is not function:
+        for call, scope in (each for module in callers for each in _calls_by_name(module).get(function.name, ())):
+            if scope.function is not function:
                 found += _resolved(_with_arguments(record, function, call, scope), key, modules, depth + 1)
         if not found:
             raise UnclearSourceError(f"{record.file}: nobody calls {function.name}, which makes findings")
