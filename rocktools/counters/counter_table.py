@@ -127,7 +127,8 @@ def _device_facts(agents: pd.DataFrame) -> pd.DataFrame:
     """Facts of each GPU of a run: those of the first process that recorded them."""
     gpus = agents[agents["kind"].astype(str) != "CPU"]
     columns = gpus[["run", "agent_id", "type_index", "arch", *FACTS]].astype({"run": str, "arch": object})
-    columns["device_index"] = columns["type_index"].fillna(columns["agent_id"]).astype("int64")
+    index = columns["type_index"].astype("Int64").fillna(columns["agent_id"].astype("Int64"))
+    columns["device_index"] = index.astype("int64")
     for name in FACTS:
         columns[name] = columns[name].astype("Float64")
     return columns.groupby(_DEVICE, sort=False, as_index=False)[["arch", *FACTS]].first()

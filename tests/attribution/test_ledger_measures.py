@@ -63,7 +63,11 @@ ROWS = st.lists(
 def together(parts: list[LedgerMeasures]) -> LedgerMeasures:
     """The parts below one another, labels as text, so that nothing but their content can matter."""
     frames = {
-        name: pd.concat([getattr(part, name).astype({"device": object}) for part in parts], ignore_index=True)
+        name: pd.concat(
+            [getattr(part, name).astype({"device": object}) for part in parts if len(getattr(part, name))]
+            or [getattr(parts[0], name).astype({"device": object})],
+            ignore_index=True,
+        )
         for name in FRAMES
     }
     labels = {name: frame.select_dtypes(["object", "category"]).columns for name, frame in frames.items()}

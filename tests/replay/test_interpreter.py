@@ -170,6 +170,10 @@ def step():
     return data, [np.asarray(each) for each in arguments], results
 
 
+@pytest.mark.skipif(
+    tuple(map(int, jax.__version__.split(".")[:2])) < (0, 7),
+    reason="comparators of sorts that jax before 0.7 compiles for the CPU are fusions, which lax code cannot have",
+)
 def test_program_gives_what_the_compiled_step_gives(step):
     data, arguments, expected = step
     found = interpret_program(parse_hlo_proto(data, "step"), parse_program_proto(data, "step"), arguments)

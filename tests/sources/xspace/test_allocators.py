@@ -49,6 +49,8 @@ def test_events_without_sizes_say_nothing(tmp_path: Path) -> None:
 def test_real_profiles_hold_the_peaks_that_jax_reads(shared: Path) -> None:
     """The oracle is jax.profiler.ProfileData: the most of a statistic over the events of that name."""
     profiler = pytest.importorskip("jax.profiler")
+    if getattr(profiler, "ProfileData", None) is None:
+        pytest.skip("this jax has no reader of profiles")
     path = shared / "data/xplane/jax_conv_minimal_08/tw003.xplane.pb"
     expected: dict[str, int] = {}
     for plane in profiler.ProfileData.from_file(str(path)).planes:

@@ -205,6 +205,8 @@ def test_time_of_devices_and_of_launches_is_that_of_framework_op_stats(gpu_profi
 
 def test_everything_is_as_the_reader_of_jax_gives_it(profile: XSpaceFile) -> None:
     profiler = pytest.importorskip("jax.profiler")
+    if getattr(profiler, "ProfileData", None) is None:
+        pytest.skip("this jax has no reader of profiles")
     theirs = profiler.ProfileData.from_file(str(profile.path))
     for our_plane, their_plane in zip(profile.planes, theirs.planes, strict=True):
         assert our_plane.name == their_plane.name

@@ -15,6 +15,8 @@ from rocktools.sources.xspace.opening import open_xspace
 
 def test_steps_instructions_and_programs_of_a_profile_taken_here(tmp_path: Path) -> None:
     jax = pytest.importorskip("jax")
+    if getattr(jax.profiler, "ProfileData", None) is None:
+        pytest.skip("this jax has no reader of profiles, and names no instruction in those of the CPU")
     step = jax.jit(lambda x: (x @ x).sum())
     matrix = jax.numpy.ones((64, 64))
     step(matrix).block_until_ready()
