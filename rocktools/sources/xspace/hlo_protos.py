@@ -48,20 +48,20 @@ def program_id_text(value: int) -> str:
 
 def _program_id(proto: bytes, name: str, key: int) -> str:
     module_id = _module_id(proto)
-    if module_id:
+    if module_id is not None:
         return program_id_text(module_id)
     match = _NUMBER_IN_NAME.search(name)
     return match.group(1) if match else program_id_text(key)
 
 
-def _module_id(proto: bytes) -> int:
-    """HloProto.hlo_module.id; 0 where there is none, or the proto is damaged."""
+def _module_id(proto: bytes) -> int | None:
+    """HloProto.hlo_module.id; None where there is none (proto3 does not write a 0), or the proto is damaged."""
     try:
         for module in walk_fields(proto, 0, len(proto)):
             if module.is_message(_HLO_MODULE):
                 for found in walk_fields(proto, module.start, module.end):
                     if found.is_integer(_MODULE_ID):
-                        return found.value
+                        return found.value or None
     except WireError:
-        pass  # who reads the proto will say so; its bytes are handed over all the same
-    return 0
+        return None  # who reads the proto will say so; its bytes are handed over all the same
+    return None
