@@ -53,7 +53,8 @@ TABLE: dict[str, set[str]] = {
     "replay": FLOOR | {"hlo", "correlate", "process", "rundir", "devices"},
     "workspace": _BELOW_WORKSPACE,
     "summary": _BELOW_WORKSPACE | {"workspace", "replay.prove"},
-    "batch": FLOOR | {"workspace", "capture", "replay", "summary.document"},
+    # Batches start tools and keep a run directory, as captures do.
+    "batch": FLOOR | {"process", "rundir", "interrupts", "workspace", "capture", "replay", "summary.document"},
     "compare": FLOOR | {"summary.document"},
     "render": FLOOR | {"summary.document", "devices.device", "roofline.points", "roofline.verdict"},
     "demo": FLOOR | {"hlo", "rundir", "devices", "analytic"},
