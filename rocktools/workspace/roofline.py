@@ -81,35 +81,55 @@ def build_run_roofline(
     if options.is_pass_time_allowed:
         return _of_passes(options.counters or tuple(paths), options)
     with Workspace.open(paths) as workspace:
-        is_simulated = workspace.is_simulated
         has_passes = len(workspace.counted_dispatches(["kernel_name"])) > 0
         if has_passes and not len(workspace.dispatches(["kernel_name"])):
             raise pass_times_refused()
+        if has_passes and not options.counters:
+            options = replace(options, counters=tuple(paths))
         runs = attribute_workspace(workspace, attribution)
-        rows = select_rows(runs)
-        device, doubts = choose_device(workspace.agents(), rows, options.device)
-        if options.component is not None:
-            rows = _of_component(rows, options.component)
-        counters = options.counters or (tuple(paths) if has_passes else ())
-        source = options.source or (
-            Source.COUNTERS if counters and options.level is not Level.NETWORK else Source.ESTIMATE
-        )
-        more: tuple[Finding, ...] = ()
-        if source is Source.COUNTERS:
-            if not counters:
-                raise UsageError(
-                    "no-counters-for-roofline",
-                    "there is no counter pass in the files",
-                    hint="--counters PATH names counter passes elsewhere; --source estimate needs none",
-                )
-            metrics = read_metrics(counters, quantities=quantities_of(options.level))
-            is_simulated = is_simulated or metrics.is_simulated
-            work, origin, more = lay_on_trace(metrics.frame, rows, level=options.level, by=options.by)
-            more = (*metrics.findings, *more)
-        else:
-            work, origin = estimate_work(runs, rows, level=options.level, by=options.by)
-        roofline = build_roofline(work, device, origin, options.points)
-        found = (*workspace.findings, *runs.findings, *doubts, *more, *roofline.findings)
+        built = build_roofline_of(workspace, runs, select_rows(runs), options)
+        found = (*workspace.findings, *runs.findings, *built.roofline.findings)
+    return replace(built, roofline=replace(built.roofline, findings=found))
+
+
+def build_roofline_of(
+    workspace: Workspace, runs: AttributedRuns, rows: pd.DataFrame, options: RooflineOptions
+) -> RunRoofline:
+    """Points of rows that are booked already.
+
+    Args:
+        rows: of ATTRIBUTED, those that count.
+        options: `counters` names every counter pass that may be used.
+
+    Returns:
+        Findings are those of the points, not of the workspace and the booking.
+
+    Raises:
+        UsageError, InputError, NothingToRead: as `build_run_roofline`.
+    """
+    is_simulated = workspace.is_simulated
+    device, doubts = choose_device(workspace.agents(), rows, options.device)
+    if options.component is not None:
+        rows = _of_component(rows, options.component)
+    source = options.source or (
+        Source.COUNTERS if options.counters and options.level is not Level.NETWORK else Source.ESTIMATE
+    )
+    more: tuple[Finding, ...] = ()
+    if source is Source.COUNTERS:
+        if not options.counters:
+            raise UsageError(
+                "no-counters-for-roofline",
+                "there is no counter pass in the files",
+                hint="--counters PATH names counter passes elsewhere; --source estimate needs none",
+            )
+        metrics = read_metrics(options.counters, quantities=quantities_of(options.level))
+        is_simulated = is_simulated or metrics.is_simulated
+        work, origin, more = lay_on_trace(metrics.frame, rows, level=options.level, by=options.by)
+        more = (*metrics.findings, *more)
+    else:
+        work, origin = estimate_work(runs, rows, level=options.level, by=options.by)
+    roofline = build_roofline(work, device, origin, options.points)
+    found = (*doubts, *more, *roofline.findings)
     return RunRoofline(roofline=replace(roofline, findings=found), is_simulated=is_simulated)
 
 
