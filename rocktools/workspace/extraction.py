@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,12 +61,14 @@ class RankedInstruction:
         instruction: name.
         total_ns: of all its dispatches, on all devices.
         dispatches_count: how many.
+        kernel_name: of the kernel that took most of it, clean.
     """
 
     program_id: str
     instruction: str
     total_ns: int
     dispatches_count: int
+    kernel_name: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +78,12 @@ class Ranking:
     Attributes:
         instructions: the one that took most first.
         findings: what linking raised.
+        is_simulated: whether the run was made without hardware.
     """
 
     instructions: tuple[RankedInstruction, ...]
     findings: tuple[Finding, ...] = field(default=())
+    is_simulated: bool = False
 
 
 def read_program_content(found: FoundProgram) -> ProgramContent:
@@ -122,18 +127,21 @@ def rank_instructions(paths: Sequence[str], hlo: Sequence[str | Path]) -> Rankin
         NothingToRead: no dispatch is linked to an instruction.
     """
     totals: dict[tuple[str, str], list[int]] = {}
+    kernels: dict[tuple[str, str], Counter[str]] = {}
     with Workspace.open(paths) as workspace:
         runs = link_runs(workspace, hlo)
         for run in runs:
             linked = run.with_instructions()
             linked = linked[linked["instruction"].notna()]
             durations = linked["end_ns"] - linked["start_ns"]
-            names = zip(linked["program_id"].astype(str), linked["instruction"].astype(str), durations, strict=True)
-            for program_id, instruction, duration_ns in names:
+            texts = [linked[name].astype(str) for name in ("program_id", "instruction", "kernel_name")]
+            for program_id, instruction, kernel_name, duration_ns in zip(*texts, durations, strict=True):
                 total = totals.setdefault((program_id, instruction), [0, 0])
                 total[0] += int(duration_ns)
                 total[1] += 1
+                kernels.setdefault((program_id, instruction), Counter())[kernel_name] += int(duration_ns)
         findings = (*workspace.findings, *findings_of(runs))
+        is_simulated = workspace.is_simulated
     if not totals:
         raise NothingToRead(
             "no-linked-dispatches",
@@ -144,10 +152,17 @@ def rank_instructions(paths: Sequence[str], hlo: Sequence[str | Path]) -> Rankin
     order = sorted(totals.items(), key=lambda item: (-item[1][0], item[0]))
     return Ranking(
         instructions=tuple(
-            RankedInstruction(program_id=key[0], instruction=key[1], total_ns=total[0], dispatches_count=total[1])
+            RankedInstruction(
+                program_id=key[0],
+                instruction=key[1],
+                total_ns=total[0],
+                dispatches_count=total[1],
+                kernel_name=kernels[key].most_common(1)[0][0],
+            )
             for key, total in order
         ),
         findings=findings,
+        is_simulated=is_simulated,
     )
 
 
