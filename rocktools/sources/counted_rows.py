@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from rocktools.errors import DamagedFile, InputError
+from rocktools.errors import DamagedFile
 from rocktools.findings import Finding, Severity
 from rocktools.frames import (
     AGENTS,
@@ -27,6 +27,7 @@ from rocktools.frames import (
     nullable_int64,
     require_frame,
 )
+from rocktools.sources.packed import read_unpacked
 from rocktools.sources.rocpd.columns import exact_integer
 from rocktools.sources.rocpd.labels import clean_kernel_name
 from rocktools.units import count_noun
@@ -66,13 +67,13 @@ class CountedFrames:
 
 
 def read_text_table(path: Path) -> pd.DataFrame:
-    """A CSV file with every value as text, missing ones as "".
+    """A CSV file, packed with gzip or not, with every value as text, missing ones as "".
 
     Raises:
         InputError: the file cannot be read.
         DamagedFile: it is empty, no text, or no table.
     """
-    return _parse_table(_read_bytes(path), path)
+    return _parse_table(read_unpacked(path), path)
 
 
 def read_whole_rows(path: Path) -> tuple[pd.DataFrame, list[Finding]]:
@@ -84,7 +85,7 @@ def read_whole_rows(path: Path) -> tuple[pd.DataFrame, list[Finding]]:
     Raises:
         InputError, DamagedFile: as `read_text_table`.
     """
-    content = _read_bytes(path)
+    content = read_unpacked(path)
     whole = content[: content.rfind(b"\n") + 1]
     table = _parse_table(whole or content, path)
     if len(whole) == len(content) or not whole:
@@ -111,13 +112,6 @@ def _ends_with_its_time(line: bytes, columns: Sequence[str]) -> bool:
     start, end = (_integer(named.get(name, "")) for name in ("start_timestamp", "end_timestamp"))
     is_last = bool(columns) and columns[-1].lower() == "end_timestamp" and len(cells) == len(columns)
     return is_last and start is not None and end is not None and end >= start
-
-
-def _read_bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError("unreadable-file", f"cannot read it: {error.strerror}", where=str(path)) from error
 
 
 def _parse_table(content: bytes, path: Path) -> pd.DataFrame:

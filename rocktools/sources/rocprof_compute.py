@@ -8,6 +8,9 @@ Two forms of `pmc_perf.csv`:
   `Wave_Size_2`, `Correlation_ID_3`, ...); the times in it are means over the passes, and so the times of none. Where
   the tool kept the files of single passes (`pmc_perf_0.csv`, ...), these are read instead.
 
+Since 3.6 the tool leaves a file in the long form for each pass, `results_pmc_perf_<n>.csv` (3.9: `.csv.gz` where it is
+large), and `analyze` makes pmc_perf.csv (or `.csv.gz`) of them: where they are, they are read.
+
 `SQ_<LEVEL>.csv` are passes of their own; `SQ_ACCUM_PREV_HIRES` in one of them is that level, accumulated.
 
 Facts of the device come from `sysinfo.csv`, which the tool fills from a table of models. Channels of L2 that the device
@@ -40,6 +43,9 @@ from rocktools.sources.rocpd.columns import exact_integer
 from rocktools.sources.rocprofv3_csv import is_counter_csv, read_long_rows
 
 PERF_FILE = "pmc_perf.csv"
+PERF_FILES = (PERF_FILE, f"{PERF_FILE}.gz")
+RESULTS = "results_pmc_perf_*.csv*"
+_RESULTS_NAME = re.compile(r"results_pmc_perf_(\d+)\.csv(?:\.gz)?")
 _PROCESS = "workload"
 _CHANNELS_PER_XCC = 16
 _HZ_PER_MHZ = 1_000_000
@@ -66,6 +72,7 @@ _TEXT_COLUMNS = {"Kernel_Name", "Kernel_Name_1"}
 _SEPARATOR = re.compile(r"(?:Kernel_ID|Correlation_ID|Wave_Size|XCC_Index|PID)(?:_\d+)?")
 _COUNTER = re.compile(r"[A-Z][A-Z0-9]*_\w+(?:\[\d+\])?", re.ASCII)
 _CHANNEL = re.compile(r"TCC_\w+\[(\d+)\]", re.ASCII)
+_PMC_LIST = re.compile(r"\bpmc:\s*(\[[^\]]*\]|(?:\n\s*-\s*[\w\[\]]+)+)")
 _SYSINFO: Mapping[str, str] = {
     "xcc_count": "num_xcd",
     "cu_count": "cu_per_gpu",
@@ -76,25 +83,29 @@ _SYSINFO: Mapping[str, str] = {
 
 def is_workload(folder: Path) -> bool:
     """Whether a folder holds what rocprof-compute leaves of a workload."""
-    return (folder / PERF_FILE).is_file()
+    return _joined_file(folder) is not None or bool(_results(folder))
 
 
 def read_workload(path: Path, *, run: str) -> CountedFrames:
-    """The counters of a workload: its folder, or its pmc_perf.csv.
+    """The counters of a workload: its folder, or a file of counters in it.
 
     Raises:
         InputError: a file cannot be read.
         DamagedFile: a file is no table.
         UnknownFormat: pmc_perf.csv has neither form.
-        NothingToRead: there is no pmc_perf.csv, or it has no whole row.
+        NothingToRead: there is no file of counters, or it has no whole row.
     """
     folder = path if path.is_dir() else path.parent
-    perf = folder / PERF_FILE if path.is_dir() else path
-    if not perf.is_file():
+    results = _results(folder)
+    named = path if path.is_file() and _RESULTS_NAME.fullmatch(path.name) is None else None
+    perf = named or (results[0] if results else _joined_file(folder))
+    if perf is None:
         raise NothingToRead("no-pmc-perf", f"it has no {PERF_FILE}", where=str(folder), hint="rocprof-compute analyze")
     findings: list[Finding] = []
     has_pass_times = True
-    if is_counter_csv(perf):
+    if perf in results:
+        rows, findings = _read_results(results, folder)
+    elif is_counter_csv(perf):
         rows, _, findings = read_long_rows(perf, pass_label=folder.name)
     else:
         files = _single_passes(folder)
@@ -117,6 +128,47 @@ def read_workload(path: Path, *, run: str) -> CountedFrames:
         has_pass_times=has_pass_times,
         findings=(*findings, *doubts, *frames.findings),
     )
+
+
+def _joined_file(folder: Path) -> Path | None:
+    return next((path for name in PERF_FILES if (path := folder / name).is_file()), None)
+
+
+def _results(folder: Path) -> list[Path]:
+    """The files of single passes of 3.6 and later, in the order of their numbers; of a packed copy the first."""
+    numbered: dict[int, Path] = {}
+    for path in sorted(folder.glob(RESULTS)):
+        match = _RESULTS_NAME.fullmatch(path.name)
+        if match is not None and path.is_file():
+            numbered.setdefault(int(match[1]), path)
+    return [path for _, path in sorted(numbered.items())]
+
+
+def _read_results(files: Sequence[Path], folder: Path) -> tuple[pd.DataFrame, list[Finding]]:
+    """Rows of the files of single passes, each a pass of its own."""
+    pieces: list[pd.DataFrame] = []
+    findings: list[Finding] = []
+    for number, path in enumerate(files):
+        if not is_counter_csv(path):
+            raise UnknownFormat("not-pmc-perf", "it has no counter: no counters of rocprof-compute", where=str(path))
+        rows, _, doubts = read_long_rows(path, pass_label=pass_name(folder.name, number))
+        pieces.append(rows)
+        findings += doubts
+    planned = {path.stem for path in (folder / "perfmon").glob("pmc_perf_*.yaml")}
+    done = {path.name.removeprefix("results_").partition(".")[0] for path in files}
+    if planned - done:
+        findings.append(
+            Finding(
+                rule="passes-missing",
+                severity=Severity.WARNING,
+                where=str(folder),
+                message=f"{len(planned - done)} of {len(planned)} passes left no results: "
+                f"{', '.join(sorted(planned - done)[:3])}{', ...' if len(planned - done) > 3 else ''}",
+                numbers={"missing_count": len(planned - done), "planned_count": len(planned)},
+                advice="profile the workload again in a new folder",
+            )
+        )
+    return pd.concat(pieces, ignore_index=True), findings
 
 
 def _single_passes(folder: Path) -> list[Path]:
@@ -232,4 +284,8 @@ def _requested(folder: Path) -> frozenset[str]:
         for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
             if line.startswith("pmc:"):
                 names |= {_counter_name(name, path) for name in line.removeprefix("pmc:").split()}
+    for path in sorted((folder / "perfmon").glob("pmc_perf_*.yaml")):
+        # Names under `pmc`; what is written otherwise was not asked for, as far as we know.
+        for block in _PMC_LIST.findall(path.read_text(encoding="utf-8", errors="replace")):
+            names |= set(_COUNTER.findall(block))
     return frozenset(names)

@@ -34,6 +34,7 @@ from rocktools.sources.counted_rows import (
     read_text_table,
     read_whole_rows,
 )
+from rocktools.sources.packed import read_start
 from rocktools.sources.rocpd.columns import exact_integer
 
 # Column of the rows -> headers, without case and underscores; the first that is there is taken.
@@ -70,6 +71,7 @@ _NEEDED: Mapping[str, str] = {
     "pass_start_ns": "Start_Timestamp",
     "pass_end_ns": "End_Timestamp",
 }
+_HEADER_BYTES = 65_536
 _AGENT_NUMBER = re.compile(r"(?:[A-Za-z]+[ _-]*)?(\d+)")
 _AGENT_FACTS: Mapping[str, tuple[str, int]] = {
     "absolute_index": ("nodeid", 1),
@@ -91,10 +93,10 @@ def plain_header(name: str) -> str:
 def is_counter_csv(path: Path) -> bool:
     """Whether the first line of a file is a header with counter name and value."""
     try:
-        with path.open(encoding="utf-8-sig") as stream:
-            headers = {plain_header(name) for name in stream.readline(65_536).split(",")}
-    except (OSError, UnicodeError):
+        first = read_start(path, _HEADER_BYTES).partition(b"\n")[0].decode("utf-8-sig")
+    except UnicodeError:
         return False
+    headers = {plain_header(name) for name in first.split(",")}
     return {"countername", "countervalue"} <= headers or {"countername", "value", "dispatchid"} <= headers
 
 

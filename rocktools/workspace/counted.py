@@ -19,7 +19,7 @@ from rocktools.errors import NothingToRead, UsageError
 from rocktools.findings import Finding
 from rocktools.rundir import read_pass_records
 from rocktools.sources.counted_rows import CountedFrames
-from rocktools.sources.rocprof_compute import PERF_FILE, is_workload, read_workload
+from rocktools.sources.rocprof_compute import PERF_FILES, RESULTS, is_workload, read_workload
 from rocktools.sources.rocprofv3_csv import is_counter_csv, read_counter_csv
 from rocktools.units import NS_PER_S
 from rocktools.workspace.paths import unused_label
@@ -170,13 +170,13 @@ def _read_csv(path: Path, labels: list[str]) -> list[CountedFrames]:
     """What a path has of counters in CSV files; nothing where it is something else."""
     if path.is_dir() and is_workload(path):
         return [read_workload(path, run=_label(path, labels))]
-    if path.is_file() and path.suffix == ".csv":
-        run = _label(path if path.name != PERF_FILE else path.absolute().parent, labels)
-        if path.name == PERF_FILE or not is_counter_csv(path):
+    if path.is_file() and path.name.endswith((".csv", ".csv.gz")):
+        run = _label(path if path.name not in PERF_FILES else path.absolute().parent, labels)
+        if path.name in PERF_FILES or not is_counter_csv(path):
             return [read_workload(path, run=run)]
         return [read_counter_csv(path, run=run, pass_label=path.stem)]
     if path.is_dir() and not any(path.rglob("*.db")):
-        workloads = [perf.parent for perf in sorted(path.rglob(PERF_FILE))]
+        workloads = find_workloads(path)
         if workloads:
             return [read_workload(folder, run=_label(folder, labels)) for folder in workloads]
         files = sorted(path.rglob(_COUNTER_CSV))
@@ -186,6 +186,12 @@ def _read_csv(path: Path, labels: list[str]) -> list[CountedFrames]:
                 _joined([read_counter_csv(file, run=run, pass_label=_pass_label(file, path, files)) for file in files])
             ]
     return []
+
+
+def find_workloads(folder: Path) -> list[Path]:
+    """The workloads of rocprof-compute in a folder, and in the folders below it."""
+    found = {file.parent for name in (*PERF_FILES, RESULTS) for file in folder.rglob(name)}
+    return sorted(each for each in found if is_workload(each))
 
 
 def _label(path: Path, labels: list[str]) -> str:

@@ -145,7 +145,7 @@ _FOREIGN = (
         "not-rocpd-rocprof-compute",
         frozenset({"compute_metadata"}),
         "this is an analysis database of rocprof-compute (metric values, no dispatch trace)",
-        "give the rocpd databases of the trace instead",
+        "rocktools batch collect reads it; here, give the rocpd databases of the trace",
     ),
     _Foreign(
         "not-rocpd-nsight",
