@@ -56,7 +56,7 @@ TABLE: dict[str, set[str]] = {
     # Batches start tools and keep a run directory, as captures do.
     "batch": FLOOR | {"process", "rundir", "interrupts", "workspace", "capture", "replay", "summary.document"},
     "compare": FLOOR | {"summary.document"},
-    "render": FLOOR | {"summary.document", "devices.device", "roofline.points", "roofline.verdict"},
+    "render": FLOOR | {"summary.document", "devices.device", "roofline.points", "roofline.verdict", "timeline.tracks"},
     "demo": FLOOR | {"hlo", "rundir", "devices", "analytic"},
     "cli": _BELOW_WORKSPACE | {"workspace", "capture", "replay", "batch", "summary", "compare", "render", "demo"},
 }

@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "memory": ("rocktools.cli.memory", "What programs reserve on a device, and allocate."),
     "explain": ("rocktools.cli.explain", "Why a kernel or instruction is booked where it is."),
     "roofline": ("rocktools.cli.roofline", "How fast kernels were, and what bounds them."),
+    "perfetto": ("rocktools.cli.perfetto", "The trace as a picture, for ui.perfetto.dev."),
     "devices": ("rocktools.cli.devices", "The peaks of each part, and who says so."),
     "counters": ("rocktools.cli.counters", "Hardware counters and quantities, and what they mean."),
     "metrics": ("rocktools.cli.metrics", "What counters say of a kernel: bytes, FLOPs, ..."),
