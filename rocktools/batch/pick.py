@@ -42,6 +42,7 @@ class Candidate:
         instruction: name.
         kernel_name: that took most of its time, as the trace calls it; "" where no trace says.
         component: by the component map; "" where none was asked for.
+        is_communication: whether most of its time is a collective's, where a component was asked for.
         total_ns: of all dispatches on all devices, those of its twins included; None without a trace.
         dispatches_count: how many; None likewise.
         twins: other instructions that launch the same kernel, and whose time is counted here.
@@ -51,6 +52,7 @@ class Candidate:
     instruction: str
     kernel_name: str = ""
     component: str = ""
+    is_communication: bool = False
     total_ns: int | None = None
     dispatches_count: int | None = None
     twins: tuple[str, ...] = ()
@@ -125,23 +127,22 @@ def find_candidates_by_component(paths: Sequence[str], options: AttributionOptio
 def candidates_of_rows(rows: pd.DataFrame) -> tuple[Candidate, ...]:
     """The instructions of ATTRIBUTED, the one that took most first; its component is that of most of its time."""
     rows = rows[rows["instruction"].notna() & (rows["kind"] == "dispatch")]
-    columns = [rows[name].astype(str) for name in ("program_id", "instruction", "name", "component")]
-    sums: dict[Key, dict[tuple[str, str], list[int]]] = {}
-    for program_id, instruction, name, component, duration_ns in zip(
-        *columns, rows["end_ns"] - rows["start_ns"], strict=True
-    ):
-        total = sums.setdefault((program_id, instruction), {}).setdefault((name, component), [0, 0])
+    columns = [rows[name].astype(str) for name in ("program_id", "instruction", "name", "component", "activity")]
+    sums: dict[Key, dict[tuple[str, str, str], list[int]]] = {}
+    for program_id, instruction, *part, duration_ns in zip(*columns, rows["end_ns"] - rows["start_ns"], strict=True):
+        total = sums.setdefault((program_id, instruction), {}).setdefault((part[0], part[1], part[2]), [0, 0])
         total[0] += int(duration_ns)
         total[1] += 1
     found = []
     for (program_id, instruction), parts in sums.items():
-        name, component = max(parts, key=lambda part: (parts[part][0], part))
+        name, component, activity = max(parts, key=lambda part: (parts[part][0], part))
         found.append(
             Candidate(
                 program_id=program_id,
                 instruction=instruction,
                 kernel_name=name,
                 component=component,
+                is_communication=activity == "communication",
                 total_ns=sum(total for total, _ in parts.values()),
                 dispatches_count=sum(count for _, count in parts.values()),
             )
@@ -180,11 +181,12 @@ def order_candidates(candidates: Sequence[Candidate], order: Order) -> tuple[Can
     for each in ordered:
         groups.setdefault(each.component, []).append(each)
     by_weight = sorted(groups.items(), key=lambda group: (-sum(each.total_ns or 0 for each in group[1]), group[0]))
-    ranked = [
-        (rank, place, each)
-        for place, (_, members) in enumerate(by_weight)
-        for rank, each in enumerate(members)
-    ]  # fmt: skip
+    ranked = []
+    for place, (_, members) in enumerate(by_weight):
+        rank = 0
+        for each in members:
+            ranked.append((rank, place, each))
+            rank += not each.is_communication  # a collective is refused later, and takes no turn
     return tuple(each for _, _, each in sorted(ranked, key=lambda entry: entry[:2]))
 
 

@@ -44,6 +44,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "extract": ("rocktools.cli.extract", "Take one kernel out of a job, as a program of its own."),
     "capture-operands": ("rocktools.cli.capture_operands", "Record what an instruction reads, on the CPU."),
     "replay": ("rocktools.cli.replay", "Run a replay, and prove that it is the job's kernel."),
+    "batch": ("rocktools.cli.batch", "Many kernels under rocprof-compute, one by one."),
     "aot": ("rocktools.cli.aot", "What a JAX program becomes on a GPU, without one."),
     "rocpd": ("rocktools.cli.rocpd", "Recover a damaged rocpd file, or scrub one to share."),
     "demo": ("rocktools.cli.demo", "Make a simulated run to try everything on."),
