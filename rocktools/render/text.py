@@ -8,33 +8,23 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
+from rocktools.render.cells import SIMULATED, column_headers, column_texts, evidence_line, printable
 from rocktools.render.table import ColumnKind, Table, TableColumn
-from rocktools.render.values import is_number_dtype, python_values
-from rocktools.units import NS_PER_S, PS_PER_NS, SUFFIXES, format_count, format_duration, format_ratio, format_si
+from rocktools.render.values import is_number_dtype
+from rocktools.units import format_count
 
-MISSING = "—"
 ELLIPSIS = "…"
-SIMULATED = "SIMULATED: no hardware produced these numbers"
 
 _GAP = "  "
 _SHORTEST_NAME_CELLS = 24  # below this, kernel names of one family look alike
 # Of what is left of a name, the part that stands before the ellipsis. Names of one family differ in other places: HLO
 # fusions at the end, GEMMs in the middle of the beginning, collectives before a long list of arguments.
 _HEAD_SHARES = (0.5, 0.75, 0.25, 1.0, 0.0)
-_SCALED = (ColumnKind.DURATION, ColumnKind.BYTES, ColumnKind.QUANTITY, ColumnKind.RATIO)
-_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))} | {
-    ord("\t"): "\\t",
-    ord("\n"): "\\n",
-    ord("\r"): "\\r",
-    0x2028: "\\u2028",
-    0x2029: "\\u2029",
-}
 
 
 def render_text(table: Table, *, width: int, is_whole: bool = False, other_format: str = "csv") -> str:
@@ -47,11 +37,11 @@ def render_text(table: Table, *, width: int, is_whole: bool = False, other_forma
         is_whole: whether to leave no column out.
         other_format: the format in which readers find the columns that are left out.
     """
-    headers = _headers(table.columns)
+    headers = column_headers(table.columns)
     described = zip(table.columns, headers, strict=True)
     blocks = {column.name: _block(table.frame[column.name], column, header) for column, header in described}
     blocks = _fit(blocks, width, () if is_whole else table.optional_columns)
-    lines = [_printable(table.title)]
+    lines = [printable(table.title)]
     if table.is_simulated:
         lines.insert(0, SIMULATED)
     lines += ["", *_joined([block.lines() for block in blocks.values()])]
@@ -146,73 +136,11 @@ def _cells_count(text: str) -> int:
     return cell_len(text)
 
 
-def _printable(text: str) -> str:
-    """`text` in one line, control characters (that could move the cursor) spelled out."""
-    return text if text.isprintable() else text.translate(_CONTROLS)
-
-
-def _headers(columns: Sequence[TableColumn]) -> list[str]:
-    """Column names without the unit where every cell carries it; the full name where two would look alike."""
-    short = [_header(column) for column in columns]
-    uses = Counter(short)
-    return [text if uses[text] == 1 else column.name for text, column in zip(short, columns, strict=True)]
-
-
-def _header(column: TableColumn) -> str:
-    if column.kind in _SCALED:
-        suffixes = [suffix for suffix in SUFFIXES if column.name.endswith(suffix)]
-    else:
-        suffixes = ["_count"] if column.kind is ColumnKind.COUNT else []
-    return column.name.removesuffix(max(suffixes, key=len, default="")) or column.name
-
-
 def _block(series: pd.Series, column: TableColumn, header: str) -> _Block:
-    as_text = _formatter(column)
-    cells = [MISSING if value is None else as_text(value) for value in python_values(series)]
+    cells = column_texts(series, column)
     return _Block(
         header=header, cells=cells, is_right=is_number_dtype(series.dtype), is_name=column.kind is ColumnKind.NAME
     )
-
-
-def _formatter(column: TableColumn) -> Callable[[object], str]:
-    """How a value of this column is written; texts and infinities stay as they are."""
-    scaled = _number_formatter(column)
-
-    def as_text(value: object) -> str:
-        if isinstance(value, bool):
-            return "yes" if value else "no"
-        if isinstance(value, (int, float)) and math.isfinite(value):
-            return scaled(value)
-        return _printable(str(value))
-
-    return as_text
-
-
-def _number_formatter(column: TableColumn) -> Callable[[int | float], str]:
-    match column.kind:
-        case ColumnKind.DURATION if column.unit == "s":
-            return lambda value: format_duration(value * NS_PER_S)
-        case ColumnKind.DURATION if column.unit == "ps":
-            return lambda value: format_duration(value / PS_PER_NS)
-        case ColumnKind.DURATION:
-            return format_duration
-        case ColumnKind.BYTES:
-            return lambda value: format_si(value, "B")
-        case ColumnKind.QUANTITY:
-            return lambda value: format_si(value, column.unit or "").rstrip()
-        case ColumnKind.RATIO:
-            return format_ratio
-        case ColumnKind.COUNT | ColumnKind.NUMBER:
-            return _format_number
-        case _:
-            return str
-
-
-def _format_number(value: int | float) -> str:
-    """Exact with thousands separated if whole, else six significant digits."""
-    if isinstance(value, int) or (value.is_integer() and abs(value) < 2**53):
-        return format_count(int(value))
-    return f"{value:.6g}"
 
 
 def _fit(blocks: Mapping[str, _Block], width: int, optional: Sequence[str]) -> dict[str, _Block]:
@@ -251,18 +179,8 @@ def _joined(columns: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _footer(table: Table, *, shown: Sequence[TableColumn]) -> list[str]:
-    lines = [_evidence_line(shown) + (", in a simulation" if table.is_simulated else "")]
+    lines = [evidence_line(shown) + (", in a simulation" if table.is_simulated else "")]
     if table.cut_rows_count:
         rows, total = format_count(len(table.frame)), format_count(table.rows_count)
         lines.append(f"cut: showing {rows} of {total} rows; --top 0 shows all")
-    return lines + [f"note: {_printable(note)}" for note in table.notes]
-
-
-def _evidence_line(columns: Sequence[TableColumn]) -> str:
-    """`evidence: measured`, or the columns of each: `evidence: measured (sum_ns), analytic (bound_ns)`."""
-    names: dict[str, list[str]] = {}
-    for column in columns:
-        names.setdefault(column.evidence.value, []).append(column.name)
-    if len(names) == 1:
-        return f"evidence: {next(iter(names))}"
-    return "evidence: " + "; ".join(f"{evidence} ({', '.join(of)})" for evidence, of in names.items())
+    return lines + [f"note: {printable(note)}" for note in table.notes]

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from rocktools.evidence import Evidence
+from rocktools.render.cells import MISSING, SIMULATED
 from rocktools.render.table import Table, table_column, top_rows
-from rocktools.render.text import ELLIPSIS, MISSING, SIMULATED, render_text, shorten_distinct, shorten_middle
+from rocktools.render.text import ELLIPSIS, render_text, shorten_distinct, shorten_middle
 
 LONG_NAME = "Cijk_Ailk_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT256x256x64_MI16x16x1_SN_LDSB1_AFC1_WG32_8_1"
 
