@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rocktools.capture.compute_place import workload_place
+from rocktools.capture.environment import redact_argv
 from rocktools.errors import CaptureError, DamagedFile, UnsupportedVersion
 from rocktools.rundir import load_json, write_json_file
 
@@ -48,7 +49,7 @@ class WorkloadMarker:
         slug: name of the workload.
         kernel_name: the kernel it is about; "" for a run for peaks.
         version: of rocprof-compute. Later releases cannot read older folders, and none says in them what it was.
-        argv: what was started.
+        argv: what was started, secrets redacted.
         started_utc, ended_utc: ISO 8601; the end is None while it runs, or if we ended first.
         exit_code, signal_number: how it ended.
         launches_count: launches of the kernel that every pass should have; None where nobody knows.
@@ -116,9 +117,10 @@ def write_marker(folder: Path, marker: WorkloadMarker) -> WorkloadMarker:
     """
     results = find_results(folder, marker.slug)
     has_results = marker.ended_utc is not None and len(results) == 1
-    values = {**asdict(marker), "files": _sizes(results[0]) if has_results else {}}
-    written = WorkloadMarker(**{**values, "argv": marker.argv})
-    document = {"schema": SCHEMA, **values, "argv": list(marker.argv)}
+    argv = redact_argv(marker.argv)
+    values = {**asdict(marker), "argv": argv, "files": _sizes(results[0]) if has_results else {}}
+    written = WorkloadMarker(**{**values, "argv": tuple(argv)})
+    document = {"schema": SCHEMA, **values}
     if has_results:
         write_json_file(results[0] / MARKER_NAME, document)
     write_json_file(folder / MARKER_NAME, document)
