@@ -177,7 +177,8 @@ def _run(
         enable = require_extra("jax.experimental", "jax", "running a program as lax code").enable_x64
     with enable(True), jax.default_device(jax.devices("cpu")[0]):
         exec(compile(f"{IMPORTS}{FUNCTIONS}\n\n{program.text}", f"<{module.name}>", "exec"), names)
-        names["constants"] = {name: jax.numpy.asarray(value) for name, value in program.constants.items()}
+        # numpy's: jax compares where a window starts from with 0 as it traces, and cannot with an array of its own.
+        names["constants"] = program.constants
         results = names[program.function](*(jax.numpy.asarray(each) for each in arguments))
     return results, recorder
 

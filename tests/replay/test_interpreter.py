@@ -141,6 +141,34 @@ def test_arguments_come_from_files_or_are_made_up(job, tmp_path):
         make_arguments(job.program.module, tmp_path, "seed")
 
 
+SCAN = """HloModule made, is_scheduled=true
+
+sum {
+  a = s32[] parameter(0)
+  b = s32[] parameter(1)
+  ROOT s = s32[] add(a, b)
+}
+
+scan {
+  p = s32[8]{0} parameter(0)
+  zero = s32[] constant(0)
+  ROOT w = s32[8]{0} reduce-window(p, zero), window={size=8 pad=7_0}, to_apply=sum
+}
+
+ENTRY main {
+  x = s32[8]{0} parameter(0)
+  ROOT scanned = s32[8]{0} fusion(x), kind=kLoop, calls=scan
+}
+"""
+
+
+def test_window_in_a_fusion_runs():
+    """jax asks whether a window starts from zero while it traces the fusion, so that the constant must be a number."""
+    job, values = make_job(SCAN), np.arange(8, dtype=np.int32)
+    (found,) = interpret_program(job.program.module, job.proto, [values])
+    np.testing.assert_array_equal(found, np.cumsum(values))
+
+
 @pytest.fixture(scope="module")
 def step():
     """A step with a scan, top-k, a gather, and a sort; and what jax makes of it."""
