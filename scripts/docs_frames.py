@@ -48,6 +48,15 @@ _PRINTED_BY = {
     "AOT_LAUNCHES": "rocktools aot show",
     "AOT_CHANGES": "rocktools aot diff",
     "PROOF_COMPARISONS": "rocktools replay prove",
+    "MODELS": "rocktools model list",
+    "MODEL_MATRICES": "rocktools model show",
+    "FLOP_LEDGER": "rocktools model flops",
+    "MODEL_METRICS": "rocktools model flops --step-time",
+    "MODEL_CONVENTIONS": "rocktools model flops --part conventions",
+    "STEP_FLOOR": "rocktools model step",
+    "STEP_OPERATIONS": "rocktools model step --part operations",
+    "LOWER_BOUNDS": "rocktools model bounds",
+    "CEILING_GAP": "rocktools model bounds --ledger",
 }
 # What passes between functions only, and no command prints.
 _INTERNAL = {
@@ -119,7 +128,8 @@ def _specs_in(values: Iterable[object]) -> Iterator[FrameSpec]:
 
 def _section(spec: FrameSpec, known: Mapping[str, FrameSpec], note: str = "") -> list[str]:
     lines = ["", f"### {spec.name}", "", prose(spec.meaning)]
-    lines += ["", f"Key: {_codes(spec.key)}. Order of rows: {_codes(spec.sort)}.{f' {note}' if note else ''}"]
+    order = f"Order of rows: {_codes(spec.sort)}." if spec.sort else "Rows are in the order in which they are read."
+    lines += ["", f"Key: {_codes(spec.key)}. {order}{f' {note}' if note else ''}"]
     columns = spec.columns
     for other in known.values():
         if len(columns) > len(other.columns) and columns[: len(other.columns)] == other.columns:

@@ -131,3 +131,43 @@ BACKWARD_RATIO = PublishedBand(
     source=f"{_STUDY}, figure 4, sparse Mixtral",
     differs=_UNLIKE,
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnionTimes:
+    """What ran at once on one device, or the means of several; each union counts overlaps once.
+
+    Attributes:
+        compute_s, communication_s: time in which either ran.
+        both_s: time in which both ran.
+        span_s: from the first start to the last end.
+    """
+
+    compute_s: float
+    communication_s: float
+    both_s: float
+    span_s: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.both_s <= min(self.compute_s, self.communication_s):
+            raise UsageError("union-times", "an intersection is no longer than either of its unions")
+
+    @property
+    def busy_s(self) -> float:
+        """Time in which anything ran."""
+        return self.compute_s + self.communication_s - self.both_s
+
+    @property
+    def exposed_communication_s(self) -> float:
+        """Communication without compute."""
+        return self.communication_s - self.both_s
+
+    @property
+    def hidden_ratio(self) -> float | None:
+        """Part of the communication under compute; None where nothing was communicated."""
+        return self.both_s / self.communication_s if self.communication_s else None
+
+    @property
+    def idle_s(self) -> float:
+        """Time in which nothing ran."""
+        return self.span_s - self.busy_s

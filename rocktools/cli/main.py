@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "roofline": ("rocktools.cli.roofline", "How fast kernels were, and what bounds them."),
     "perfetto": ("rocktools.cli.perfetto", "The trace as a picture, for ui.perfetto.dev."),
     "devices": ("rocktools.cli.devices", "The peaks of each part, and who says so."),
+    "model": ("rocktools.cli.model", "What a step should cost, and what it loses."),
     "counters": ("rocktools.cli.counters", "Hardware counters and quantities, and what they mean."),
     "metrics": ("rocktools.cli.metrics", "What counters say of a kernel: bytes, FLOPs, ..."),
     "doctor": ("rocktools.cli.doctor", "What would make a capture here fail or mislead."),

@@ -61,6 +61,7 @@ def test_every_command_that_reads_traces_is_here() -> None:
     elsewhere |= {"explain"}  # it takes a number as well: see test_explain
     elsewhere |= {"replay"}  # it takes a replay: see test_aot
     elsewhere |= {"batch"}  # it takes programs as well: see test_batch
+    elsewhere |= {"model"}  # it reads models, and ledgers: see test_model
     assert {arguments[0] for arguments in (*TABLES, *COUNTED, *COPIES)} == set(COMMANDS) - elsewhere
 
 

@@ -1,0 +1,463 @@
+"""`rocktools model`: what a step costs by arithmetic alone, how fast it could be, and where a measured one loses it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from rocktools.cli.model_options import (
+    BatchRequest,
+    BoundsRequest,
+    TimingRequest,
+    batch_options,
+    bounds_options,
+    read_one_device,
+    set_option,
+    timing_options,
+)
+from rocktools.cli.options import table_options
+from rocktools.cli.output import TableFormat, TableOutput, emit_findings, emit_table, emit_tables
+from rocktools.errors import UsageError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from rocktools.analytic.ceiling_gap import CeilingGap
+    from rocktools.analytic.lower_bounds import LowerBound
+    from rocktools.analytic.rates import Metric
+    from rocktools.analytic.step_model import StepModel
+    from rocktools.analytic.useful_flop import FlopLedger
+    from rocktools.findings import Finding
+    from rocktools.frames import FrameSpec
+    from rocktools.render.table import Table
+
+_Record = TypeVar("_Record")
+_model_argument = click.argument("name", metavar="MODEL")
+_OPTIONAL = ("read_with", "note", "basis", "default", "sources", "evidence", "traffic_bytes", "slots_flop", "unit")
+
+
+def _part_option(*parts: str) -> Callable[[Any], Any]:
+    text = f"One part only, as a table of its own.  [default: all; {parts[0]} for csv and parquet]"
+    return click.option("--part", type=click.Choice(parts), help=text)
+
+
+@click.group("model")
+def command() -> None:
+    """What a training step costs by arithmetic alone, how fast it could be, and where a measured one loses time.
+
+    MODEL is a name as in `rocktools model list`, or a YAML file of yours (rocktools.model/1).
+    """
+
+
+@command.command("list")
+@table_options()
+def list_models(output: TableOutput) -> int:
+    """Every model that is known: its dimensions and parameters."""
+    from rocktools.analytic.model_file import read_model, shipped_models
+    from rocktools.analytic.model_tables import MODELS, models_frame
+
+    frame = models_frame([read_model(name) for name in shipped_models()])
+    title = f"models: {len(frame)}; rocktools model show MODEL has the matrices of one, or takes a file of yours"
+    emit_table(_table(frame, MODELS, title), output)
+    return 0
+
+
+@command.command("show")
+@_model_argument
+@table_options()
+def show(name: str, output: TableOutput) -> int:
+    """The matrices of a model: how many there are, and their weights."""
+    from rocktools.analytic.model_file import read_model
+    from rocktools.analytic.model_tables import MODEL_MATRICES, matrices_frame
+
+    model = read_model(name)
+    title = f"{model.title}: {model.parameters_count:,} parameters, {model.active_parameters_count:,} for one token"
+    emit_table(_table(matrices_frame(model), MODEL_MATRICES, title, notes=[f"from {'; '.join(model.sources)}"]), output)
+    return 0
+
+
+@command.command("flops")
+@_model_argument
+@batch_options
+@click.option("--convention", default="maxtext", show_default=True, help="What counts: maxtext, palm, weights, six-n.")
+@set_option
+@timing_options
+@_part_option("ledger", "metrics", "conventions")
+@table_options()
+def flops(
+    name: str,
+    batch: BatchRequest,
+    convention: str,
+    settings: Mapping[str, str],
+    timing: TimingRequest,
+    part: str | None,
+    output: TableOutput,
+) -> int:
+    """Useful FLOPs of one step, component by component; with a step time also tokens/s, FLOP/s and MFU.
+
+    Useful is what the algorithm asks for: products with weights and the attention core. Rematerialized work, padding,
+    dropped assignments, norms, collectives and the optimizer are not in it.
+    """
+    ledger = _flop_ledger(name, batch, convention, settings)
+    metrics, findings = _metrics(ledger, batch, timing)
+    tables = {"ledger": _flop_table(ledger)}
+    if metrics:
+        tables["metrics"] = _metrics_table(metrics)
+    tables["conventions"] = _conventions_table(ledger.conventions)
+    head = {
+        "model": ledger.model.name,
+        "tokens_count": ledger.tokens_count,
+        "useful_flop": ledger.useful_flop,
+        "useful_flop_per_token": ledger.useful_flop_per_token,
+    }
+    _emit(tables, part, output, "rocktools.model-flops/1", head, findings)
+    return 0
+
+
+@command.command("step")
+@_model_argument
+@click.option("--device", "device_name", metavar="PART", required=True, help="As in `rocktools devices`: MI355X, H100.")
+@click.option("--tokens", type=click.IntRange(min=1), help="Tokens of one step on one device.  [default: --sequence]")
+@click.option("--sequence", type=click.IntRange(min=1), default=8192, show_default=True, help="Tokens of a sequence.")
+@click.option("--unfused", is_flag=True, help="Attention whose scores are written to memory and read again.")
+@click.option(
+    "--optimizer-shards",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Devices that the optimizer is divided among.",
+)
+@click.option("--dtype", default="bf16", show_default=True, help="Format of the products.")
+@set_option
+@_part_option("floor", "operations", "conventions")
+@table_options()
+def step(
+    name: str,
+    device_name: str,
+    tokens: int | None,
+    sequence: int,
+    unfused: bool,
+    optimizer_shards: int,
+    dtype: str,
+    settings: Mapping[str, str],
+    part: str | None,
+    output: TableOutput,
+) -> int:
+    """The least time of a step on one device, by the roofline: shares of time against shares of FLOPs, MFU ceiling.
+
+    Each operation takes the longer of its FLOPs at the peak and its bytes at the bandwidth of memory, one after the
+    other. What a real step has beyond that is not in it.
+    """
+    from rocktools.analytic.model_file import read_model
+    from rocktools.analytic.step_conventions import AttentionKernel, StepConventions
+    from rocktools.analytic.step_model import build_step_model
+
+    built = build_step_model(
+        read_model(name),
+        read_one_device(device_name),
+        tokens_count=tokens or sequence,
+        sequence_tokens=sequence,
+        attention=AttentionKernel.UNFUSED if unfused else AttentionKernel.FUSED,
+        optimizer_shards=optimizer_shards,
+        dtype=dtype,
+        conventions=_changed(StepConventions(), settings),
+    )
+    tables = {
+        "floor": _floor_table(built),
+        "operations": _operations_table(built),
+        "conventions": _conventions_table(built.conventions),
+    }
+    if part is None and output.table_format is TableFormat.TABLE:
+        del tables["operations"]
+    head = {
+        "model": built.model.name,
+        "device": built.device.label,
+        "attention": str(built.attention),
+        "tokens_count": built.tokens_count,
+        "step_s": built.step_s,
+        "mfu_ceiling_ratio": built.mfu_ceiling,
+    }
+    _emit(tables, part, output, "rocktools.model-step/1", head, ())
+    return 0
+
+
+@command.command("bounds")
+@_model_argument
+@batch_options
+@click.option("--convention", default="maxtext", show_default=True, help="What counts: maxtext, palm, weights, six-n.")
+@set_option
+@timing_options
+@bounds_options
+@_part_option("bounds", "gap", "conventions")
+@table_options()
+def bounds(
+    name: str,
+    batch: BatchRequest,
+    convention: str,
+    settings: Mapping[str, str],
+    timing: TimingRequest,
+    request: BoundsRequest,
+    part: str | None,
+    output: TableOutput,
+) -> int:
+    """Three lower bounds of a step, which are never added; with --ledger also where its time above the floor went.
+
+    Compute: useful FLOPs at the peaks of all devices. Memory: bytes of one device at its bandwidth. Communication: a
+    fixed time, and bytes at a bandwidth that was measured; peaks of links are refused.
+    """
+    if timing.device is None:
+        raise UsageError("no-device", "bounds are those of a device, and none is named", hint="--device MI355X")
+    ledger = _flop_ledger(name, batch, convention, {})
+    floor = _floor(ledger, batch, timing, request, settings)
+    found = _lower_bounds(ledger, batch, floor, request)
+    gap, is_simulated = _gap(ledger, batch, timing, floor, request)
+    measured_s = timing.step_time if gap is None else gap.measured_s
+    tables = {"bounds": _bounds_table(found, measured_s, floor)}
+    if gap is not None:
+        tables["gap"] = _gap_table(gap, is_simulated)
+    tables["conventions"] = _conventions_table(ledger.conventions, floor.conventions)
+    head = {"model": ledger.model.name, "floor_s": floor.step_s, "measured_s": measured_s}
+    _emit(tables, part, output, "rocktools.model-bounds/1", head, () if gap is None else gap.findings)
+    return 0
+
+
+def _flop_ledger(name: str, batch: BatchRequest, convention: str, settings: Mapping[str, str]) -> FlopLedger:
+    from rocktools.analytic.model_file import read_model
+    from rocktools.analytic.useful_flop import build_flop_ledger, find_conventions
+
+    return build_flop_ledger(
+        read_model(name),
+        tokens_count=batch.tokens_count(),
+        sequence_tokens=batch.sequence,
+        conventions=_changed(find_conventions(convention), settings),
+        capacity_factor=batch.capacity_factor,
+    )
+
+
+def _changed(conventions: _Record, settings: Mapping[str, str]) -> _Record:
+    from rocktools.analytic.conventions import change_conventions
+
+    return change_conventions(conventions, settings)
+
+
+def _metrics(
+    ledger: FlopLedger, batch: BatchRequest, timing: TimingRequest
+) -> tuple[Sequence[Metric], Sequence[Finding]]:
+    from rocktools.analytic.rates import step_metrics
+    from rocktools.analytic.step_checks import check_step_time
+
+    if timing.step_time is None:
+        return (), ()
+    if timing.device is None or batch.devices is None:
+        missing = "--device" if timing.device is None else "--devices"
+        raise UsageError(
+            "metric-without-denominator",
+            f"MFU and tokens/s/device of a step time say nothing without {missing}",
+            hint="--step-time S --devices N --device MI355X",
+        )
+    measured = timing.step_time_of()
+    metrics = step_metrics(
+        measured,
+        ledger,
+        peak=read_one_device(timing.device).peak(timing.dtype),
+        devices_count=batch.devices,
+        dtype=timing.dtype,
+        padding="every slot of a sequence counts, padding included",
+    )
+    return metrics, check_step_time(measured)
+
+
+def _floor(
+    ledger: FlopLedger,
+    batch: BatchRequest,
+    timing: TimingRequest,
+    request: BoundsRequest,
+    settings: Mapping[str, str],
+) -> StepModel:
+    """The floor under the step of one device."""
+    from rocktools.analytic.step_conventions import AttentionKernel, StepConventions
+    from rocktools.analytic.step_model import build_step_model
+
+    devices = batch.required_devices()
+    if ledger.tokens_count % (devices * ledger.sequence_tokens):
+        raise UsageError(
+            "tokens-are-no-sequences",
+            f"{ledger.tokens_count:,} tokens on {devices} devices are no whole sequences of "
+            f"{ledger.sequence_tokens:,} on each, and the floor is that of a device with whole sequences",
+        )
+    assert timing.device is not None
+    return build_step_model(
+        ledger.model,
+        read_one_device(timing.device),
+        tokens_count=ledger.tokens_count // devices,
+        sequence_tokens=ledger.sequence_tokens,
+        attention=AttentionKernel.UNFUSED if request.unfused else AttentionKernel.FUSED,
+        optimizer_shards=request.optimizer_shards or devices,
+        dtype=timing.dtype,
+        conventions=_changed(StepConventions(), settings),
+    )
+
+
+def _lower_bounds(
+    ledger: FlopLedger, batch: BatchRequest, floor: StepModel, request: BoundsRequest
+) -> list[LowerBound]:
+    from rocktools.analytic.lower_bounds import communication_bound, compute_bound, memory_bound
+    from rocktools.evidence import Evidence
+
+    devices = batch.required_devices()
+    found = [compute_bound(ledger.useful_flop, devices_count=devices, peak=floor.peak)]
+    if request.memory_bytes is not None:
+        found.append(
+            memory_bound(
+                request.memory_bytes, bandwidth=floor.bandwidth, of="step, given bytes", evidence=Evidence.DECLARED
+            )
+        )
+    else:
+        traffic = sum(row.traffic_bytes for row in floor.operations)
+        found.append(memory_bound(traffic, bandwidth=floor.bandwidth, of="step, each operand once"))
+    bandwidth = request.bandwidth()
+    if request.communication_bytes is not None and bandwidth is not None:
+        found.append(
+            communication_bound(
+                request.communication_bytes,
+                bandwidth=bandwidth,
+                fixed_s=request.communication_fixed,
+                evidence=Evidence.DECLARED,
+            )
+        )
+    return found
+
+
+def _gap(
+    ledger: FlopLedger, batch: BatchRequest, timing: TimingRequest, floor: StepModel, request: BoundsRequest
+) -> tuple[CeilingGap | None, bool]:
+    from rocktools.analytic.ceiling_gap import split_ceiling_gap
+    from rocktools.analytic.measured_step import read_measured_step
+    from rocktools.analytic.rates import useful_rate
+
+    if request.ledger is None:
+        return None, False
+    measured = read_measured_step(request.ledger, step_s=timing.step_time, input_wait_s=request.input_wait)
+    rate = useful_rate(ledger.useful_flop, devices_count=batch.required_devices(), duration_s=floor.step_s)
+    ceiling = rate / floor.peak.flop_per_s
+    gap = split_ceiling_gap(measured, floor_s=floor.step_s, mfu_ceiling=ceiling, where=str(request.ledger))
+    return gap, measured.is_simulated
+
+
+def _flop_table(ledger: FlopLedger) -> Table:
+    from rocktools.analytic.model_tables import FLOP_LEDGER, flop_frame
+
+    frame = flop_frame(ledger)
+    if frame["slots_flop"].isna().all():
+        frame = frame.drop(columns="slots_flop")
+    title = (
+        f"{ledger.model.title}: {ledger.useful_flop / 1e15:,.3f} PFLOP in one step of {ledger.tokens_count:,} tokens, "
+        f"{ledger.useful_flop_per_token / 1e9:,.3f} GFLOP per token"
+    )
+    return _table(frame, FLOP_LEDGER, title)
+
+
+def _metrics_table(metrics: Sequence[Metric]) -> Table:
+    from rocktools.analytic.model_tables import MODEL_METRICS, metrics_frame
+
+    notes = [f"{metric.title}: {'; '.join(metric.reported.values())}" for metric in metrics]
+    return _table(metrics_frame(metrics), MODEL_METRICS, "the step, and what each number is read with", notes=notes)
+
+
+def _floor_table(built: StepModel) -> Table:
+    from rocktools.analytic.model_tables import STEP_FLOOR, floor_frame
+    from rocktools.analytic.step_model import Category
+    from rocktools.units import format_duration, format_si
+
+    title = (
+        f"{built.model.title} on {built.device.part}, {built.tokens_count:,} tokens, {built.attention} attention: "
+        f"{format_duration(built.step_s * 1e9)} at least, {100 * built.mfu_ceiling:.1f} % MFU at most"
+    )
+    optimizer = 100 * built.flop_share(Category.OPTIMIZER), 100 * built.time_share(Category.OPTIMIZER)
+    shards = f" / {built.optimizer_shards} shards" if built.optimizer_shards > 1 else ""
+    notes = (
+        f"the optimizer{shards} does {optimizer[0]:.2g} % of the FLOPs and takes {optimizer[1]:.2g} % of the time",
+        f"{format_si(built.peak.flop_per_s, 'FLOP/s')} {built.peak.sparsity} {built.peak.dtype} ({built.peak.source})",
+        f"{format_si(built.bandwidth.bytes_per_s, 'B/s')} {built.bandwidth.name} ({built.bandwidth.source})",
+        "operations one after the other, none overlaps; no launch gaps, communication, input or rematerialized work",
+    )
+    return _table(floor_frame(built), STEP_FLOOR, title, notes=notes)
+
+
+def _operations_table(built: StepModel) -> Table:
+    from rocktools.analytic.model_tables import STEP_OPERATIONS, operations_frame
+
+    return _table(operations_frame(built), STEP_OPERATIONS, "operations, forward and backward together")
+
+
+def _bounds_table(found: Sequence[LowerBound], measured_s: float | None, floor: StepModel) -> Table:
+    from rocktools.analytic.model_tables import LOWER_BOUNDS, bounds_frame
+    from rocktools.units import format_duration
+
+    frame = bounds_frame(found, measured_s)
+    if measured_s is None:
+        frame = frame.drop(columns="measured_share_ratio")
+    notes = [
+        "bounds may overlap and are not added: the longest is the floor",
+        f"one operation after the other, each as its roofline allows, the step takes "
+        f"{format_duration(floor.step_s * 1e9)}: rocktools model step",
+    ]
+    if not any(str(bound.kind) == "communication" for bound in found):
+        notes.append("no bound of communication: --communication-bytes with a bandwidth that was measured")
+    return _table(frame, LOWER_BOUNDS, f"{floor.model.title} on {floor.device.part}: lower bounds", notes=notes)
+
+
+def _gap_table(gap: CeilingGap, is_simulated: bool) -> Table:
+    from rocktools.analytic.model_tables import CEILING_GAP, gap_frame
+
+    title = f"{100 * gap.mfu_ceiling:.1f} % MFU at most, {100 * gap.mfu:.1f} % measured: where the difference went"
+    note = "points of MFU are divided by time; of the first and the last row they are the MFU itself"
+    return _table(gap_frame(gap), CEILING_GAP, title, notes=[note], is_simulated=is_simulated)
+
+
+def _conventions_table(*records: object) -> Table:
+    from rocktools.analytic.conventions import describe_conventions
+    from rocktools.analytic.model_tables import MODEL_CONVENTIONS, conventions_frame
+
+    described = [each for record in records for each in describe_conventions(record)]
+    changed = [each.name for each in described if each.is_changed]
+    title = f"conventions, changed: {', '.join(changed)}" if changed else "conventions, all as they are by default"
+    return _table(conventions_frame(described), MODEL_CONVENTIONS, title)
+
+
+def _table(
+    frame: pd.DataFrame, spec: FrameSpec, title: str, *, notes: Sequence[str] = (), is_simulated: bool = False
+) -> Table:
+    from rocktools.evidence import Evidence
+    from rocktools.render.table import table_from_spec
+
+    return table_from_spec(
+        frame,
+        spec,
+        evidence=Evidence.ANALYTIC,
+        title=title,
+        is_simulated=is_simulated,
+        notes=notes,
+        optional_columns=_OPTIONAL,
+    )
+
+
+def _emit(
+    tables: Mapping[str, Table],
+    part: str | None,
+    output: TableOutput,
+    schema: str,
+    head: Mapping[str, object],
+    findings: Sequence[Finding],
+) -> None:
+    """One part, or all of them where the format holds several tables."""
+    is_flat = output.table_format in (TableFormat.CSV, TableFormat.PARQUET)
+    if part is not None and part not in tables:
+        raise UsageError("no-such-part", f"there is no {part} here", hint=f"one of: {', '.join(tables)}")
+    if part is not None or is_flat:
+        emit_table(tables[part or next(iter(tables))], output, findings=findings)
+    else:
+        emit_tables(list(tables.values()), output, schema=schema, head=head)
+    emit_findings(findings)
