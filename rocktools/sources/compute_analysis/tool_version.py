@@ -11,10 +11,12 @@ of files and columns tell a range. Versions that do the same things the same way
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 _VERSION = re.compile(r"\s*v?(\d{1,3})\.(\d{1,3})(?:\.\d{1,4})?(?:[-+. ].*)?", re.DOTALL)
+_OPTION = re.compile(r"^(\w+):", re.MULTILINE)
 _FIRST = (0, 0)
 _LAST = (999, 999)
 LINES_OF_128_BYTES = (3, 7)
@@ -70,24 +72,41 @@ def parse_tool_version(text: str, *, said_by: str) -> ToolVersion | None:
 
 
 def version_by_layout(folder: Path, columns: frozenset[str] = frozenset()) -> ToolVersion:
-    """The versions that write a workload's folder like this.
+    """The versions that write a workload's folder like this; unknown where what is there was never written together.
 
     Args:
         columns: of its sysinfo.csv.
     """
     least, below, said = _FIRST, _LAST, []
-    if any(folder.glob("results_pmc_perf_*.csv*")) or any((folder / "perfmon").glob("pmc_perf_*.yaml")):
-        least = max(least, (3, 6))
-        said.append("a file of results for each pass")
-    elif any((folder / "perfmon").glob("*.txt")):
-        below = min(below, (3, 6))
-        said.append("perfmon/*.txt")
-    if "num_memory_channels" in columns:
-        least = max(least, (3, 8))
-        said.append("num_memory_channels in sysinfo.csv")
-    elif "num_hbm_channels" in columns:
-        below = min(below, (3, 8))
-        said.append("num_hbm_channels in sysinfo.csv")
+    for sign, is_there, first, end in _signs(folder, columns):
+        if is_there:
+            least, below = max(least, first), min(below, end)
+            said.append(sign)
     if not said or least >= below:
         return UNKNOWN_VERSION
     return ToolVersion(text=None, least=least, below=below, said_by=", ".join(said))
+
+
+def _signs(
+    folder: Path, columns: frozenset[str]
+) -> Iterator[tuple[str, bool, tuple[int, int], tuple[int, int]]]:
+    """What tells versions apart: in words, whether it is there, the first version that can, the first that cannot."""
+    perfmon = folder / "perfmon"
+    has_texts = any(perfmon.glob("*.txt"))
+    options = _options(folder / "profiling_config.yaml")
+    yield "perfmon/*.txt", has_texts, _FIRST, (3, 6)
+    # Files of the same name defined counters of channels before.
+    yield "perfmon/pmc_perf_*.yaml", any(perfmon.glob("pmc_perf_*.yaml")) and not has_texts, (3, 6), _LAST
+    yield "results_pmc_perf_*.csv", any(folder.glob("results_pmc_perf_*.csv*")), (3, 6), _LAST
+    yield "num_hbm_channels in sysinfo.csv", "num_hbm_channels" in columns, _FIRST, (3, 8)
+    yield "num_memory_channels in sysinfo.csv", "num_memory_channels" in columns, (3, 8), _LAST
+    yield "hip_trace in profiling_config.yaml", "hip_trace" in options, _FIRST, (3, 6)
+    yield "bench_only in profiling_config.yaml", "bench_only" in options, (3, 7), _LAST
+
+
+def _options(path: Path) -> frozenset[str]:
+    """Options of the run, as the tool noted them."""
+    try:
+        return frozenset(_OPTION.findall(path.read_text(encoding="utf-8", errors="replace")))
+    except OSError:
+        return frozenset()
