@@ -225,7 +225,7 @@ def _parse_kernel(file: YamlFile, place: Place, value: Any, folder: Path) -> Pla
     )
     name = file.require_text(_REFERENCE, (*place, "name"), entry["name"])
     if not is_workload_name(name):
-        what = f"{name!r} is no name of a workload: at most 100 letters, digits, _ and -, no - or _ in front"
+        what = f"{name!r} is no name of a workload: up to 100 letters, digits, _ and -, no - or _ in front; not peaks"
         raise file.complaint(_REFERENCE, (*place, "name"), what)
     level = Level.UNPROVEN.value
     if "level" in entry:

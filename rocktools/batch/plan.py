@@ -28,6 +28,8 @@ DEFAULT_ITERATIONS = 10
 DEFAULT_WARMUPS = 2
 MULTIPLEXED_ITERATIONS = 60
 _ANALYSIS_S = 15.0
+RESERVED_NAMES = ("peaks", "analysis")
+"""Names of the jobs of a batch that are no kernels."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 _BLOCK = re.compile(r"[A-Za-z0-9_.]+")
 _LONGEST_NAME = 100
@@ -264,15 +266,21 @@ def workload_name(text: str, taken: Sequence[str] = ()) -> str:
     """A name for a workload that every release accepts, other than those that are taken."""
     name = _UNSAFE.sub("_", text).strip("_-")[:_LONGEST_NAME] or "kernel"
     found, number = name, 1
-    while found in taken:
+    while found in (*taken, *RESERVED_NAMES):
         number += 1
         found = f"{name}-{number}"
     return found
 
 
 def is_workload_name(text: str) -> bool:
-    """Whether every release accepts it, and it is no option and no path."""
-    return bool(text) and len(text) <= _LONGEST_NAME and _UNSAFE.search(text) is None and text[0] not in "-_"
+    """Whether every release accepts it, and it is no option, no path and no other job."""
+    return (
+        bool(text)
+        and text not in RESERVED_NAMES
+        and len(text) <= _LONGEST_NAME
+        and _UNSAFE.search(text) is None
+        and text[0] not in "-_"
+    )
 
 
 def _peaks(version: ComputeVersion, architecture: str) -> tuple[int, str]:

@@ -34,6 +34,7 @@ _ATTEMPT_TYPES: Mapping[str, type | tuple[type, ...]] = {
     "signal_number": (int, type(None)),
     "passes_count": (int, type(None)),
     "launches_count": (int, type(None)),
+    "kernel_rank": (int, type(None)),
     "version": str,
     "results": list,
     "files": dict,
@@ -81,6 +82,7 @@ class Attempt:
         exit_code, signal_number: of the tool.
         passes_count: that have rows of the kernel; None where nobody looked.
         launches_count: of the kernel in each of them; None likewise.
+        kernel_rank: its place by total time, from 0, where it is not the only kernel; None where it is.
         version: of rocprof-compute.
         results: inside the run directory: folders of results, files of an analysis.
         files: path inside the run directory -> sha256, of what must not change any more.
@@ -99,6 +101,7 @@ class Attempt:
     signal_number: int | None = None
     passes_count: int | None = None
     launches_count: int | None = None
+    kernel_rank: int | None = None
     version: str = ""
     results: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)

@@ -54,6 +54,9 @@ PLAN_EVIDENCE: Mapping[str, Evidence] = {
     for name in BATCH_PLAN.names
 }
 
+RESULT_EVIDENCE = Evidence.MEASURED
+"""Of all columns of BATCH_RESULTS: what was seen of processes and files."""
+
 
 def build_plan_rows(plan: BatchPlan) -> pd.DataFrame:
     """BATCH_PLAN of a plan."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rocktools.cli.batch_run import run
 from rocktools.cli.output import TableOutput, emit_findings, emit_table, exit_code_of, new_file, require_new_path
 from rocktools.errors import UsageError
 from rocktools.units import count_noun
@@ -48,6 +49,9 @@ def _has_gathering() -> bool:
 @click.group("batch", cls=_BatchGroup)
 def command() -> None:
     """A list of kernels under rocprof-compute, each alone by its replay: plan it, run it, gather the results."""
+
+
+command.add_command(run)
 
 
 @command.command("plan")
@@ -113,7 +117,7 @@ def plan(
         top=top,
         selection=parse_passes(passes, iterations_count=iterations_count, warmups_count=warmups_count),
         allows_unproven=allows_unproven,
-        version=_parse_version(compute_version),
+        version=parse_compute_version_option(compute_version),
         architecture=architecture,
         start_up_s=start_up_s,
     )
@@ -161,7 +165,12 @@ def _programs(paths: tuple[str, ...], source: str | None) -> list[FoundProgram]:
     return [program for place in places for program in find_programs(place).programs]
 
 
-def _parse_version(text: str) -> ComputeVersion:
+def parse_compute_version_option(text: str) -> ComputeVersion:
+    """`3.10` as a version.
+
+    Raises:
+        UsageError: it is none.
+    """
     from rocktools.capture.compute_versions import ComputeVersion
 
     numbers = text.split(".")
