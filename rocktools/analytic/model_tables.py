@@ -82,9 +82,10 @@ FLOP_LEDGER = FrameSpec(
 MODEL_CONVENTIONS = FrameSpec(
     name="MODEL_CONVENTIONS",
     meaning="One row per convention that a result of `rocktools model` rests on.",
-    key=("convention",),
+    key=("of", "convention"),
     sort=(),
     columns=(
+        Column("of", "category", "`useful FLOPs` or `step floor`: the result that it decides"),
         Column("convention", "category", "name, as `--set NAME=VALUE` takes it"),
         Column("setting", "category", "its value"),
         Column("default", "category", "its value where nobody says otherwise"),
@@ -118,7 +119,7 @@ STEP_FLOOR = FrameSpec(
         Column("time_s", "float64", f"the longer of arithmetic and traffic of each operation, {_BACKWARD}"),
         Column("time_share_ratio", "float64", "of the step"),
         Column("flop_share_ratio", "float64", "of the FLOPs that the conventions name"),
-        Column("flop", "float64", _BACKWARD),
+        Column("total_flop", "float64", _BACKWARD),
         Column("traffic_bytes", "float64", f"with memory, {_BACKWARD}"),
         Column("memory_bound_ratio", "float64", "part of the time in which memory is the longer of the two"),
     ),
@@ -133,7 +134,7 @@ STEP_OPERATIONS = FrameSpec(
         *STEP_FLOOR.columns[:1],
         Column("operation", "category", "what is calculated or moved"),
         Column("runs_count", "int64", "times that it runs forward"),
-        *(STEP_FLOOR.column(name) for name in ("time_s", "time_share_ratio", "flop", "traffic_bytes")),
+        *(STEP_FLOOR.column(name) for name in ("time_s", "time_share_ratio", "total_flop", "traffic_bytes")),
         STEP_FLOOR.column("memory_bound_ratio"),
     ),
 )
@@ -252,11 +253,17 @@ def flop_frame(ledger: FlopLedger) -> pd.DataFrame:
     )
 
 
-def conventions_frame(conventions: Sequence[Convention]) -> pd.DataFrame:
-    """MODEL_CONVENTIONS."""
+def conventions_frame(described: Mapping[str, Sequence[Convention]]) -> pd.DataFrame:
+    """MODEL_CONVENTIONS.
+
+    Args:
+        described: what they are of -> all conventions of that.
+    """
+    conventions = [each for group in described.values() for each in group]
     return _frame(
         MODEL_CONVENTIONS,
         {
+            "of": [of for of, group in described.items() for _ in group],
             "convention": [each.name for each in conventions],
             "setting": [each.value for each in conventions],
             "default": [each.default for each in conventions],
@@ -298,7 +305,7 @@ def floor_frame(step: StepModel) -> pd.DataFrame:
                 *(step.flop_share(row.category) for row in rows),
                 sum(step.flop_share(row.category) for row in rows),
             ],
-            "flop": [*(row.flop for row in rows), sum(row.flop for row in rows)],
+            "total_flop": [*(row.flop for row in rows), sum(row.flop for row in rows)],
             "traffic_bytes": [*(row.traffic_bytes for row in rows), sum(row.traffic_bytes for row in rows)],
             "memory_bound_ratio": [*(row.memory_bound_s / row.time_s for row in rows), memory_s / whole_s],
         },
@@ -316,7 +323,7 @@ def operations_frame(step: StepModel) -> pd.DataFrame:
             "runs_count": [row.count for row in rows],
             "time_s": [row.time_s for row in rows],
             "time_share_ratio": [row.time_s / step.step_s for row in rows],
-            "flop": [row.flop for row in rows],
+            "total_flop": [row.flop for row in rows],
             "traffic_bytes": [row.traffic_bytes for row in rows],
             "memory_bound_ratio": [row.memory_bound_s / row.time_s if row.time_s else 0.0 for row in rows],
         },

@@ -17,25 +17,31 @@ from rocktools.cli.model_options import (
     set_option,
     timing_options,
 )
+from rocktools.cli.model_results import (
+    bounds_table,
+    conventions_table,
+    floor_table,
+    flop_table,
+    gap_table,
+    metrics_table,
+    operations_table,
+    spec_table,
+)
 from rocktools.cli.options import table_options
 from rocktools.cli.output import TableFormat, TableOutput, emit_findings, emit_table, emit_tables
 from rocktools.errors import UsageError
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from rocktools.analytic.ceiling_gap import CeilingGap
     from rocktools.analytic.lower_bounds import LowerBound
     from rocktools.analytic.rates import Metric
     from rocktools.analytic.step_model import StepModel
     from rocktools.analytic.useful_flop import FlopLedger
     from rocktools.findings import Finding
-    from rocktools.frames import FrameSpec
     from rocktools.render.table import Table
 
 _Record = TypeVar("_Record")
 _model_argument = click.argument("name", metavar="MODEL")
-_OPTIONAL = ("read_with", "note", "basis", "default", "sources", "evidence", "traffic_bytes", "slots_flop", "unit")
 
 
 def _part_option(*parts: str) -> Callable[[Any], Any]:
@@ -60,7 +66,7 @@ def list_models(output: TableOutput) -> int:
 
     frame = models_frame([read_model(name) for name in shipped_models()])
     title = f"models: {len(frame)}; rocktools model show MODEL has the matrices of one, or takes a file of yours"
-    emit_table(_table(frame, MODELS, title), output)
+    emit_table(spec_table(frame, MODELS, title), output)
     return 0
 
 
@@ -74,7 +80,9 @@ def show(name: str, output: TableOutput) -> int:
 
     model = read_model(name)
     title = f"{model.title}: {model.parameters_count:,} parameters, {model.active_parameters_count:,} for one token"
-    emit_table(_table(matrices_frame(model), MODEL_MATRICES, title, notes=[f"from {'; '.join(model.sources)}"]), output)
+    emit_table(
+        spec_table(matrices_frame(model), MODEL_MATRICES, title, notes=[f"from {'; '.join(model.sources)}"]), output
+    )
     return 0
 
 
@@ -102,10 +110,10 @@ def flops(
     """
     ledger = _flop_ledger(name, batch, convention, settings)
     metrics, findings = _metrics(ledger, batch, timing)
-    tables = {"ledger": _flop_table(ledger)}
+    tables = {"ledger": flop_table(ledger)}
     if metrics:
-        tables["metrics"] = _metrics_table(metrics)
-    tables["conventions"] = _conventions_table(ledger.conventions)
+        tables["metrics"] = metrics_table(metrics, is_for_people=output.table_format is TableFormat.TABLE)
+    tables["conventions"] = conventions_table(flop=ledger.conventions)
     head = {
         "model": ledger.model.name,
         "tokens_count": ledger.tokens_count,
@@ -165,9 +173,9 @@ def step(
         conventions=_changed(StepConventions(), settings),
     )
     tables = {
-        "floor": _floor_table(built),
-        "operations": _operations_table(built),
-        "conventions": _conventions_table(built.conventions),
+        "floor": floor_table(built),
+        "operations": operations_table(built),
+        "conventions": conventions_table(floor=built.conventions),
     }
     if part is None and output.table_format is TableFormat.TABLE:
         del tables["operations"]
@@ -209,15 +217,16 @@ def bounds(
     """
     if timing.device is None:
         raise UsageError("no-device", "bounds are those of a device, and none is named", hint="--device MI355X")
-    ledger = _flop_ledger(name, batch, convention, {})
-    floor = _floor(ledger, batch, timing, request, settings)
+    flop_settings, floor_settings = _settings_of_both(settings, batch)
+    ledger = _flop_ledger(name, batch, convention, flop_settings)
+    floor = _floor(ledger, batch, timing, request, floor_settings)
     found = _lower_bounds(ledger, batch, floor, request)
     gap, is_simulated = _gap(ledger, batch, timing, floor, request)
     measured_s = timing.step_time if gap is None else gap.measured_s
-    tables = {"bounds": _bounds_table(found, measured_s, floor)}
+    tables = {"bounds": bounds_table(found, measured_s, floor)}
     if gap is not None:
-        tables["gap"] = _gap_table(gap, is_simulated)
-    tables["conventions"] = _conventions_table(ledger.conventions, floor.conventions)
+        tables["gap"] = gap_table(gap, is_simulated)
+    tables["conventions"] = conventions_table(flop=ledger.conventions, floor=floor.conventions)
     head = {"model": ledger.model.name, "floor_s": floor.step_s, "measured_s": measured_s}
     _emit(tables, part, output, "rocktools.model-bounds/1", head, () if gap is None else gap.findings)
     return 0
@@ -240,6 +249,21 @@ def _changed(conventions: _Record, settings: Mapping[str, str]) -> _Record:
     from rocktools.analytic.conventions import change_conventions
 
     return change_conventions(conventions, settings)
+
+
+def _settings_of_both(settings: Mapping[str, str], batch: BatchRequest) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """The settings of useful FLOPs and those of the floor; one that both know is set in both."""
+    from rocktools.analytic.conventions import describe_conventions
+    from rocktools.analytic.step_conventions import StepConventions
+    from rocktools.analytic.useful_flop import FlopConventions
+
+    flop_names = {each.name for each in describe_conventions(FlopConventions())}
+    floor_names = {each.name for each in describe_conventions(StepConventions())}
+    of_flop = {name: value for name, value in settings.items() if name in flop_names}
+    of_floor = {name: value for name, value in settings.items() if name in floor_names or name not in flop_names}
+    if batch.capacity_factor is not None:
+        of_floor.setdefault("capacity_factor", str(batch.capacity_factor))
+    return of_flop, of_floor
 
 
 def _metrics(
@@ -344,104 +368,6 @@ def _gap(
     ceiling = rate / floor.peak.flop_per_s
     gap = split_ceiling_gap(measured, floor_s=floor.step_s, mfu_ceiling=ceiling, where=str(request.ledger))
     return gap, measured.is_simulated
-
-
-def _flop_table(ledger: FlopLedger) -> Table:
-    from rocktools.analytic.model_tables import FLOP_LEDGER, flop_frame
-
-    frame = flop_frame(ledger)
-    if frame["slots_flop"].isna().all():
-        frame = frame.drop(columns="slots_flop")
-    title = (
-        f"{ledger.model.title}: {ledger.useful_flop / 1e15:,.3f} PFLOP in one step of {ledger.tokens_count:,} tokens, "
-        f"{ledger.useful_flop_per_token / 1e9:,.3f} GFLOP per token"
-    )
-    return _table(frame, FLOP_LEDGER, title)
-
-
-def _metrics_table(metrics: Sequence[Metric]) -> Table:
-    from rocktools.analytic.model_tables import MODEL_METRICS, metrics_frame
-
-    notes = [f"{metric.title}: {'; '.join(metric.reported.values())}" for metric in metrics]
-    return _table(metrics_frame(metrics), MODEL_METRICS, "the step, and what each number is read with", notes=notes)
-
-
-def _floor_table(built: StepModel) -> Table:
-    from rocktools.analytic.model_tables import STEP_FLOOR, floor_frame
-    from rocktools.analytic.step_model import Category
-    from rocktools.units import format_duration, format_si
-
-    title = (
-        f"{built.model.title} on {built.device.part}, {built.tokens_count:,} tokens, {built.attention} attention: "
-        f"{format_duration(built.step_s * 1e9)} at least, {100 * built.mfu_ceiling:.1f} % MFU at most"
-    )
-    optimizer = 100 * built.flop_share(Category.OPTIMIZER), 100 * built.time_share(Category.OPTIMIZER)
-    shards = f" / {built.optimizer_shards} shards" if built.optimizer_shards > 1 else ""
-    notes = (
-        f"the optimizer{shards} does {optimizer[0]:.2g} % of the FLOPs and takes {optimizer[1]:.2g} % of the time",
-        f"{format_si(built.peak.flop_per_s, 'FLOP/s')} {built.peak.sparsity} {built.peak.dtype} ({built.peak.source})",
-        f"{format_si(built.bandwidth.bytes_per_s, 'B/s')} {built.bandwidth.name} ({built.bandwidth.source})",
-        "operations one after the other, none overlaps; no launch gaps, communication, input or rematerialized work",
-    )
-    return _table(floor_frame(built), STEP_FLOOR, title, notes=notes)
-
-
-def _operations_table(built: StepModel) -> Table:
-    from rocktools.analytic.model_tables import STEP_OPERATIONS, operations_frame
-
-    return _table(operations_frame(built), STEP_OPERATIONS, "operations, forward and backward together")
-
-
-def _bounds_table(found: Sequence[LowerBound], measured_s: float | None, floor: StepModel) -> Table:
-    from rocktools.analytic.model_tables import LOWER_BOUNDS, bounds_frame
-    from rocktools.units import format_duration
-
-    frame = bounds_frame(found, measured_s)
-    if measured_s is None:
-        frame = frame.drop(columns="measured_share_ratio")
-    notes = [
-        "bounds may overlap and are not added: the longest is the floor",
-        f"one operation after the other, each as its roofline allows, the step takes "
-        f"{format_duration(floor.step_s * 1e9)}: rocktools model step",
-    ]
-    if not any(str(bound.kind) == "communication" for bound in found):
-        notes.append("no bound of communication: --communication-bytes with a bandwidth that was measured")
-    return _table(frame, LOWER_BOUNDS, f"{floor.model.title} on {floor.device.part}: lower bounds", notes=notes)
-
-
-def _gap_table(gap: CeilingGap, is_simulated: bool) -> Table:
-    from rocktools.analytic.model_tables import CEILING_GAP, gap_frame
-
-    title = f"{100 * gap.mfu_ceiling:.1f} % MFU at most, {100 * gap.mfu:.1f} % measured: where the difference went"
-    note = "points of MFU are divided by time; of the first and the last row they are the MFU itself"
-    return _table(gap_frame(gap), CEILING_GAP, title, notes=[note], is_simulated=is_simulated)
-
-
-def _conventions_table(*records: object) -> Table:
-    from rocktools.analytic.conventions import describe_conventions
-    from rocktools.analytic.model_tables import MODEL_CONVENTIONS, conventions_frame
-
-    described = [each for record in records for each in describe_conventions(record)]
-    changed = [each.name for each in described if each.is_changed]
-    title = f"conventions, changed: {', '.join(changed)}" if changed else "conventions, all as they are by default"
-    return _table(conventions_frame(described), MODEL_CONVENTIONS, title)
-
-
-def _table(
-    frame: pd.DataFrame, spec: FrameSpec, title: str, *, notes: Sequence[str] = (), is_simulated: bool = False
-) -> Table:
-    from rocktools.evidence import Evidence
-    from rocktools.render.table import table_from_spec
-
-    return table_from_spec(
-        frame,
-        spec,
-        evidence=Evidence.ANALYTIC,
-        title=title,
-        is_simulated=is_simulated,
-        notes=notes,
-        optional_columns=_OPTIONAL,
-    )
 
 
 def _emit(
