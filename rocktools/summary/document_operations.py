@@ -14,7 +14,7 @@ from rocktools.evidence import Evidence
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One HLO instruction with all its executions; where there is none, one kernel, or one kind of copy.
+    """One HLO instruction in one class of work, with all its executions; or one kernel or kind of copy without one.
 
     Attributes:
         run, program_id, instruction: which; instruction is None for a kernel that no instruction is known of.
@@ -33,6 +33,8 @@ class Operation:
         share_ratio: `sum_ns` of all operations' sum; exclusive_share_ratio: of all exclusive time.
         mean_ns, shortest_ns, longest_ns: of one execution.
         compute_flop, read_bytes, written_bytes, payload_bytes: of one execution, by the compiler.
+        executions_count: of the instruction, which may launch several kernels; None where costs are unknown.
+        executed_flop, moved_bytes: that many times the cost of one; moved is read and written.
         source_file, source_line: of the model's code.
         is_inferred: phase or component of any execution is.
     """
@@ -71,6 +73,9 @@ class Operation:
     read_bytes: int | None
     written_bytes: int | None
     payload_bytes: int | None
+    executions_count: int | None
+    executed_flop: int | None
+    moved_bytes: int | None
     source_file: str | None
     source_line: int | None
     is_inferred: bool
