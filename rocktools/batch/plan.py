@@ -268,7 +268,8 @@ def workload_name(text: str, taken: Sequence[str] = ()) -> str:
     found, number = name, 1
     while found in (*taken, *RESERVED_NAMES):
         number += 1
-        found = f"{name}-{number}"
+        suffix = f"-{number}"
+        found = f"{name[: _LONGEST_NAME - len(suffix)]}{suffix}"
     return found
 
 
