@@ -313,10 +313,11 @@ def _experts(job: _Job) -> Iterator[Work]:
 def _core(job: _Job) -> Work:
     """The attention core of a layer. Fused, its traffic is queries, keys, values and output; else scores too."""
     model, conventions = job.model, job.conventions
-    elements = Fraction(job.tokens * model.attention.operand_width)
+    moved_bytes = job.tokens * model.attention.operand_width * conventions.element_bytes
     factor = conventions.fused_core_backward_factor
     if job.attention is AttentionKernel.UNFUSED:
-        elements += conventions.score_passes * job.tokens * job.sequence * model.attention.heads_count
+        each = score_bytes(model, job.tokens, job.sequence, conventions.element_bytes)
+        moved_bytes += conventions.score_passes * each
         factor = conventions.unfused_core_backward_factor
     flop = core_forward_flop(model, job.tokens, job.sequence, conventions.causal_factor) / model.layers_count
     return Work(
@@ -324,10 +325,15 @@ def _core(job: _Job) -> Work:
         name=f"{job.attention} attention core",
         count=model.layers_count,
         flop=flop,
-        bytes=elements * conventions.element_bytes,
+        bytes=moved_bytes,
         backward_flop_factor=factor,
         backward_bytes_factor=conventions.backward_factor,
     )
+
+
+def score_bytes(model: Transformer, tokens_count: int, sequence_tokens: int, element_bytes: Fraction) -> Fraction:
+    """Bytes of the scores of one layer, all heads, the whole square."""
+    return tokens_count * sequence_tokens * model.attention.heads_count * element_bytes
 
 
 def _traffic(job: _Job, category: Category, name: str, count: int, elements_per_token: Fraction) -> Work:
