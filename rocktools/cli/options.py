@@ -24,6 +24,7 @@ _FORMATS_BY_SUFFIX = {
     ".csv": TableFormat.CSV,
     ".json": TableFormat.JSON,
     ".parquet": TableFormat.PARQUET,
+    ".md": TableFormat.MARKDOWN,
 }
 
 
@@ -134,7 +135,7 @@ _format_option = click.option(
     "--format",
     "format_name",
     type=click.Choice([name.value for name in TableFormat]),
-    help="What the table is written as.  [default: by --output's suffix (.txt .csv .json .parquet), else table]",
+    help="What the table is written as.  [default: by --output's suffix (.txt .csv .json .parquet .md), else table]",
 )
 
 

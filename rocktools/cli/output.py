@@ -37,6 +37,7 @@ class TableFormat(str, Enum):
     CSV = "csv"
     JSON = "json"
     PARQUET = "parquet"
+    MARKDOWN = "markdown"
 
     def __str__(self) -> str:
         return self.value
@@ -80,7 +81,7 @@ def emit_table(table: Table, output: TableOutput, *, findings: Iterable[Finding]
 
 
 def emit_tables(tables: Sequence[Table], output: TableOutput, *, schema: str, head: Mapping[str, object]) -> None:
-    """Write several tables to one place: one after the other as text, or as one JSON document.
+    """Write several tables to one place: one after the other as text or Markdown, or as one JSON document.
 
     Args:
         schema: name and version of the JSON document.
@@ -91,13 +92,16 @@ def emit_tables(tables: Sequence[Table], output: TableOutput, *, schema: str, he
         RocktoolsError: the file could not be written to its end; nothing of it is left.
     """
     from rocktools.render.json_table import write_json_tables
+    from rocktools.render.markdown import render_markdown
     from rocktools.render.text import render_text
 
-    if output.table_format not in (TableFormat.TABLE, TableFormat.JSON):
+    if output.table_format in (TableFormat.CSV, TableFormat.PARQUET):
         raise UsageError("one-table-format", f"{output.table_format} holds one table; these are {len(tables)}")
     with _opened(output) as stream, _as_text(stream) as text_stream:
         if output.table_format is TableFormat.JSON:
             write_json_tables(tables, text_stream, schema=schema, head=head)
+        elif output.table_format is TableFormat.MARKDOWN:
+            text_stream.write("\n".join(map(render_markdown, tables)))
         else:
             width, is_whole = _width_cells(output), not _is_for_a_screen(output)
             texts = [render_text(table, width=width, is_whole=is_whole, other_format="json") for table in tables]
@@ -264,6 +268,7 @@ def _is_device(path: Path) -> bool:
 def _write_table(table: Table, output: TableOutput, stream: BinaryIO) -> None:
     from rocktools.render.csv_table import write_csv
     from rocktools.render.json_table import write_json
+    from rocktools.render.markdown import render_markdown
     from rocktools.render.parquet_table import write_parquet
     from rocktools.render.text import render_text
 
@@ -278,6 +283,8 @@ def _write_table(table: Table, output: TableOutput, stream: BinaryIO) -> None:
             write_csv(table, text_stream)
         elif output.table_format is TableFormat.JSON:
             write_json(table, text_stream)
+        elif output.table_format is TableFormat.MARKDOWN:
+            text_stream.write(render_markdown(table))
         else:
             is_whole = not _is_for_a_screen(output)
             text_stream.write(render_text(table, width=_width_cells(output), is_whole=is_whole))
