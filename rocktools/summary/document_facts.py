@@ -23,7 +23,7 @@ PROVENANCE_FACTS = (
     *("jax_version", "jaxlib_version", "jax_plugin_version", "rocm_version", "driver_version", "firmware_version"),
     *("kernel_version", "rocprofv3_version", "trace_schema_version", "python_version", "rocktools_version"),
     *("xla_flags", "command_buffers", "device_product", "device_arch", "compute_partition", "memory_partition"),
-    *("engine_clock_hz", "memory_clock_hz", "power_cap", "profiler_options", "argv", "environment_added"),
+    *("engine_clock_hz", "memory_clock_hz", "performance_level", "profiler_options", "argv", "environment_added"),
     *("environment_removed", "container", "host_name"),
 )
 """Names of `Provenance.facts`, each of them always there."""
