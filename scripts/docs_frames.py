@@ -48,6 +48,7 @@ _PRINTED_BY = {
     "AOT_LAUNCHES": "rocktools aot show",
     "AOT_CHANGES": "rocktools aot diff",
     "PROOF_COMPARISONS": "rocktools replay prove",
+    "REPLAY_PROFILE": "rocktools replay profile",
     "MODELS": "rocktools model list",
     "MODEL_MATRICES": "rocktools model show",
     "FLOP_LEDGER": "rocktools model flops",

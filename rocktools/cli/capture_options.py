@@ -160,8 +160,19 @@ def _parse_version(text: str) -> Any:
     return SdkVersion(*(int(number) for number in numbers))
 
 
-def finish_capture(session: Session, plan: CapturePlan, *, dry_run: bool, findings: tuple[Finding, ...] = ()) -> int:
-    """Print the plan, or run it and show what came of it; the exit code."""
+def finish_capture(
+    session: Session,
+    plan: CapturePlan,
+    *,
+    dry_run: bool,
+    findings: tuple[Finding, ...] = (),
+    shows_passes: bool = True,
+) -> int:
+    """Print the plan, or run it and show what came of it; the exit code.
+
+    Args:
+        shows_passes: whether the passes are listed on standard output, if all went well.
+    """
     from rocktools.cli.output import TableOutput, emit_findings, emit_table, exit_code_of
     from rocktools.errors import EXIT_FAILURE, EXIT_GOOD
 
@@ -174,7 +185,8 @@ def finish_capture(session: Session, plan: CapturePlan, *, dry_run: bool, findin
     report = _run(session, plan, findings)
     from rocktools.cli.check_table import records_table
 
-    emit_table(records_table(report.records), TableOutput())
+    if shows_passes or not report.is_complete:
+        emit_table(records_table(report.records), TableOutput())
     emit_findings(report.findings)
     run = session.options.run
     quoted = shlex.quote(str(run))

@@ -1,4 +1,4 @@
-"""`rocktools replay profile`: proof, counter passes of the replay, quantities, in one command."""
+"""`rocktools replay profile`: proof, a trace and counter passes of the replay, quantities, and its roofline point."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ import click
 
 from rocktools.cli.aot import environment_options, stand_in_findings
 from rocktools.cli.capture_options import finish_capture
-from rocktools.cli.output import TableOutput, emit_findings, emit_table
+from rocktools.cli.options import table_options
+from rocktools.cli.output import TableFormat, TableOutput, emit_findings, emit_table
 from rocktools.cli.replay_proofs import compile_replays, write_parts
 from rocktools.errors import EXIT_GATE, EXIT_GOOD, CaptureError, MissingExtra, ReplayError, UsageError
 from rocktools.findings import Finding, Severity
 from rocktools.rundir import PMC_FOLDER
 
 if TYPE_CHECKING:
-    from rocktools.capture.counting import CountingRequest
+    from rocktools.capture.counting import CountingRequest, PlannedCounting
+    from rocktools.capture.plan import CapturePlan
     from rocktools.capture.session import SessionOptions
     from rocktools.replay.aot_environment import PreparedEnvironment
     from rocktools.replay.prove import Level
@@ -43,6 +45,20 @@ class _Counting:
     tool_path: str | None
     deadline_s: float | None
     force: bool
+    resume: bool
+    no_trace: bool
+
+    @property
+    def quantities(self) -> tuple[str, ...]:
+        """What was asked for, in its order."""
+        return tuple(dict.fromkeys(name for name in self.metrics.replace(",", " ").split() if name))
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """That, and what the point under the roofline needs."""
+        from rocktools.workspace.replay_profile import POINT_QUANTITIES
+
+        return tuple(dict.fromkeys((*self.quantities, *(() if self.no_trace else POINT_QUANTITIES))))
 
 
 @click.command("profile")
@@ -63,48 +79,91 @@ class _Counting:
 @click.option("--deadline", "deadline_s", metavar="SECONDS", type=click.FloatRange(min=0, min_open=True),
               help="Stop a pass that runs longer.  [default: none]")  # fmt: skip
 @click.option("--force", is_flag=True, help="Go on although preflight found a fault.")
+@click.option("--resume", is_flag=True, help="Go on with DIR/pmc at the first pass without a verified result.")
+@click.option("--no-trace", is_flag=True, help="Counters only: no trace of the replay, and so no roofline point.")
 @click.option("--dry-run", is_flag=True, help="Print the passes, and neither compile nor run anything.")
 @environment_options
+@table_options()
 def profile(
     folder: Path,
     job_executable: Path | None,
     target: str | None,
     dry_run: bool,
     prepare: Callable[[], PreparedEnvironment],
+    output: TableOutput,
     **options: object,
 ) -> int:
-    """Prove the replay in DIR, count its kernel, and print what the counters say of it.
+    """Prove the replay in DIR, trace it, count its kernel, and print what is then known of the kernel.
 
     The proof in DIR/proof.json counts where there is one; else the replay is compiled and compared with the job, and
     the proof is written there. Where that cannot be done, the replay is unproven and its values say so. One that is
-    not a stand-in is not counted. Counter passes go to DIR/pmc, a run directory that `rocktools metrics` and
-    `rocktools roofline` read.
+    not a stand-in is not counted. One trace pass gives its times, warm-up left out, and counter passes the rest: bytes
+    and FLOPs are always counted, for the point under the roofline. All passes go to DIR/pmc, a run directory that
+    `rocktools metrics` and `rocktools roofline` read.
 
     The exit code is 3 unless the replay stands in for the job's kernel.
     """
     from rocktools.capture.counting import plan_counting
     from rocktools.replay.prove import Level
     from rocktools.replay.prove_bundle import read_replay
-    from rocktools.rundir import require_free
 
     counting = _Counting(**options)  # type: ignore[arg-type]
     replay = read_replay(folder)
     run = folder / PMC_FOLDER
-    require_free(run)
+    _require_run(run, resumes=counting.resume)
     planned = plan_counting(_session(run, counting), _request(folder, replay, counting))
+    plan = _with_trace(planned, folder, counting)
     if dry_run:
-        return finish_capture(planned.session, planned.plan, dry_run=True, findings=planned.findings)
+        return finish_capture(planned.session, plan, dry_run=True, findings=planned.findings)
     level, findings = _level(replay, folder / "proof.json", job_executable, target, prepare)
-    click.echo(f"{replay.instruction}: {_said(level)}")
+    click.echo(f"{replay.instruction}: {_said(level)}", err=True)
     if level is Level.NOT_A_STAND_IN:
         emit_findings(findings)
         return EXIT_GATE
-    code = finish_capture(planned.session, planned.plan, dry_run=False, findings=planned.findings)
+    code = finish_capture(
+        planned.session, plan, dry_run=False, findings=planned.findings, shows_passes=_is_for_people(output)
+    )
     if code != EXIT_GOOD:
         emit_findings(findings)
         return code
-    _show(run, replay, level, counting, findings)
+    _show(run, replay, level, counting, findings, output)
     return EXIT_GOOD if level.is_stand_in else EXIT_GATE
+
+
+def _require_run(run: Path, *, resumes: bool) -> None:
+    """Whether passes may go there.
+
+    Raises:
+        UsageError: results lie there already, or there are none to go on with.
+    """
+    from rocktools.rundir import require_free
+
+    if not resumes:
+        require_free(run)
+    elif not run.is_dir():
+        raise UsageError("nothing-to-resume", "there is no such folder", where=str(run))
+
+
+def _with_trace(planned: PlannedCounting, folder: Path, counting: _Counting) -> CapturePlan:
+    """The counter passes, behind a trace of more executions, which times need and counters do not."""
+    from dataclasses import replace
+
+    from rocktools.capture.plan import plan_trace
+    from rocktools.capture.rocprofv3 import TraceKind, TraceOptions
+    from rocktools.replay.run import ReplayRunOptions, replay_run_argv
+
+    if counting.no_trace:
+        return planned.plan
+    traced = plan_trace(
+        TraceOptions(kind=TraceKind.KERNEL),
+        application=replay_run_argv(Path(sys.executable), folder, ReplayRunOptions(device=counting.device)),
+        environment=planned.session.environment,
+    )
+    return replace(planned.plan, passes=(*planned.session.plan(traced).passes, *planned.plan.passes))
+
+
+def _is_for_people(output: TableOutput) -> bool:
+    return output.path is None and output.table_format is TableFormat.TABLE
 
 
 def _request(folder: Path, replay: ReplayModule, counting: _Counting) -> CountingRequest:
@@ -135,7 +194,7 @@ def _request(folder: Path, replay: ReplayModule, counting: _Counting) -> Countin
         if counting.in_process
         else Iterations(ranges=((first + 1, first + counting.iterations_count),)),
         counters=(),
-        metrics=(counting.metrics,),
+        metrics=counting.counted,
         architecture=counting.arch,
         device=counting.device,
         replays_kernels=counting.in_process,
@@ -158,6 +217,7 @@ def _session(run: Path, counting: _Counting) -> SessionOptions:
         deadline_s=counting.deadline_s,
         tool_path=counting.tool_path,
         ignores_faults=counting.force,
+        resumes=counting.resume,
     )
 
 
@@ -204,13 +264,25 @@ def _said(level: Level) -> str:
     return f"{level} ({meaning_of(level)})"
 
 
-def _show(run: Path, replay: ReplayModule, level: Level, counting: _Counting, findings: list[Finding]) -> None:
-    from rocktools.cli.quantity_tables import quantities_for_people
-    from rocktools.workspace.metrics import read_metrics
+def _show(
+    run: Path, replay: ReplayModule, level: Level, counting: _Counting, findings: list[Finding], output: TableOutput
+) -> None:
+    from rocktools.cli.replay_profile_table import profile_for_people, profile_table
+    from rocktools.replay.run import ReplayRunOptions
+    from rocktools.workspace.replay_profile import build_replay_profile
 
-    names = [name for name in counting.metrics.replace(",", " ").split() if name]
-    metrics = read_metrics([run], quantities=names, architecture=counting.arch)
+    assert replay.kernel_name is not None
+    built = build_replay_profile(
+        run,
+        replay.kernel_name,
+        proof=str(level),
+        quantities=counting.counted,
+        architecture=counting.arch,
+        warmups_count=None if counting.no_trace else ReplayRunOptions().warmups_count,
+    )
     title = f"quantities of {replay.kernel_name}, replay {level}"
-    found = [*findings, *metrics.findings]
-    emit_table(quantities_for_people(metrics, title=title, shows_absent=True), TableOutput(), findings=found)
+    is_text = output.table_format is TableFormat.TABLE
+    table = profile_for_people(built, title) if is_text else profile_table(built, title)
+    found = [*findings, *built.findings]
+    emit_table(table, output, findings=found)
     emit_findings(found)

@@ -1,4 +1,4 @@
-"""`rocktools replay profile`: proof, counter passes under the stand-ins, and quantities."""
+"""`rocktools replay profile`: proof, trace and counter passes under the stand-ins, quantities, and the point."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from aot_machine import prepare
-from command_line import CommandLine
+from command_line import CommandLine, read_rows
 from standins.install import FAULT, SCENARIO, STATE, install_standins
 
 from rocktools.replay.prove import Level, Proof
@@ -85,8 +85,71 @@ def test_a_proven_replay_is_counted_and_its_quantities_are_told(run: CommandLine
     assert "quantities of loop_fusion_3, replay identical" in ran.out
     assert quantities(ran.out) == set(WANTED.split(","))
     records = read_pass_records(replay / "pmc")
-    assert len(records) > 1
+    assert [record.kind for record in records] == ["trace", *["counters"] * (len(records) - 1)]
+    assert len(records) > 2
     assert all(record.is_verified for record in records)
+
+
+def test_the_point_is_of_the_traced_executions_after_the_warm_up(run: CommandLine, replay: Path) -> None:
+    """12 executions are traced, 3 of them are the warm-up of the script; a rate is work of one over its mean time."""
+    prove_as(replay, Level.EQUIVALENT)
+    ran = profile(run, replay, "-o", str(replay.parent / "known.json"))
+    assert (ran.code, ran.out) == (0, ""), ran.err
+    rows = {row["quantity"]: row for row in read_rows(replay.parent / "known.json")}
+    traced = run.rows("frame", "dispatches", replay / "pmc")
+    times_ns = [row["end_ns"] - row["start_ns"] for row in traced if row["kernel_name"] == "loop_fusion_3"]
+    assert len(times_ns) == 12
+    assert rows["duration"]["value"] == pytest.approx(sum(times_ns[3:]) / 9)
+    assert (rows["duration"]["evidence"], rows["duration"]["executions_count"]) == ("measured", 9)
+    moved, flop = (rows[name]["value"] for name in ("fabric_bytes", "total_flop"))
+    assert rows["intensity"]["value"] == pytest.approx(flop / moved, rel=1e-6)
+    assert rows["achieved_byte_rate"]["value"] == pytest.approx(moved / rows["duration"]["value"] * 1e9, rel=1e-6)
+    roof = max(moved / rows["byte_ceiling"]["value"], flop / rows["flop_ceiling"]["value"])
+    assert rows["roof_ratio"]["value"] == pytest.approx(roof * 1e9 / rows["duration"]["value"], rel=1e-6)
+    assert {row["proof"] for row in rows.values()} == {"equivalent"}
+    assert {row["evidence"] for row in rows.values() if row["quantity"] in ("roof_ratio", "byte_ceiling")} == {
+        "declared"
+    }
+
+
+def test_csv_on_standard_output_is_nothing_but_csv(run: CommandLine, replay: Path) -> None:
+    prove_as(replay, Level.IDENTICAL)
+    ran = profile(run, replay, "--no-trace", "--format", "csv", wanted="waves")
+    assert ran.code == 0, ran.err
+    head, *rows = ran.out.splitlines()
+    assert head.startswith("kernel_name,proof,device_index,quantity,value,unit,evidence,")
+    assert len({row.count(",") for row in (head, *rows)}) == 1
+    assert [row.split(",")[3] for row in rows][:2] == ["waves", "duration"]
+    assert all(",not_collected," in row for row in rows[1:])
+    assert {record.kind for record in read_pass_records(replay / "pmc")} == {"counters"}
+
+
+def test_what_is_left_of_a_broken_profile_is_resumed(
+    run: CommandLine, replay: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The trace is good, then the tool dies in the first counter pass; repaired, it goes on from there."""
+    prove_as(replay, Level.IDENTICAL)
+    monkeypatch.setenv(FAULT, "segfault@pmc")
+    ran = profile(run, replay, wanted="waves")
+    assert ran.code == 1, ran.out
+    assert "--resume" in ran.err
+    assert [(record.kind, record.is_verified) for record in read_pass_records(replay / "pmc")] == [
+        ("trace", True),
+        ("counters", False),
+    ]
+    monkeypatch.delenv(FAULT)
+    assert profile(run, replay, wanted="waves").code == 2  # not over what is there
+    ran = profile(run, replay, "--resume", wanted="waves")
+    assert ran.code == 0, ran.err
+    assert "quantities of loop_fusion_3, replay identical" in ran.out
+    records = [record for record in read_pass_records(replay / "pmc") if record.is_verified]
+    assert [(record.kind, record.attempt) for record in records][:2] == [("trace", 1), ("counters", 2)]
+
+
+def test_nothing_is_resumed_where_nothing_was_begun(run: CommandLine, replay: Path) -> None:
+    ran = profile(run, replay, "--resume")
+    assert ran.code == 2
+    assert "nothing-to-resume" in ran.err
 
 
 def test_in_one_process_gives_the_same_quantities(run: CommandLine, replay: Path) -> None:
@@ -94,8 +157,7 @@ def test_in_one_process_gives_the_same_quantities(run: CommandLine, replay: Path
     ran = profile(run, replay, "--passes-in-process")
     assert ran.code == 0, ran.err
     assert quantities(ran.out) == set(WANTED.split(","))
-    [record] = read_pass_records(replay / "pmc")
-    assert record.kind == "replay"
+    assert [record.kind for record in read_pass_records(replay / "pmc")] == ["trace", "replay"]
 
 
 def test_an_unproven_replay_is_counted_and_says_so(run: CommandLine, replay: Path) -> None:
@@ -119,13 +181,14 @@ def test_what_is_no_stand_in_is_not_counted(run: CommandLine, replay: Path) -> N
     prove_as(replay, Level.NOT_A_STAND_IN)
     ran = profile(run, replay)
     assert ran.code == 3
-    assert "not-a-stand-in" in ran.out
+    assert "not-a-stand-in" in ran.err
     assert not (replay / "pmc").exists()
 
 
 def test_a_dry_run_shows_the_passes_over_the_executions_after_the_warm_up(run: CommandLine, replay: Path) -> None:
     ran = profile(run, replay, "--dry-run", "--warm-up", "2", "--iterations", "4")
     assert str(replay / "replay.py") in ran.out
+    assert "--iterations 20 --warm-up 3" in ran.out  # the trace, for the times
     assert "--iterations 4 --warm-up 2" in ran.out
     assert "[3-6]" in ran.out
     assert "TCC_EA0_RDREQ_128B_sum" in ran.out
