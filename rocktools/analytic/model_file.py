@@ -98,7 +98,7 @@ def _mlp(file: YamlFile, top: dict[str, Any], layers_count: int) -> tuple[int | 
     )
     dense = file.require_count(_REFERENCE, ("mlp", "layers"), entry.get("layers", layers_count))
     if dense > layers_count or (dense == layers_count) == has_experts:
-        among = "fewer than" if has_experts else "all"
+        among = "fewer than" if has_experts else "all of"
         raise file.complaint(
             _REFERENCE, ("mlp", "layers"), f"must be {among} the {layers_count} layers, but is {dense}"
         )
