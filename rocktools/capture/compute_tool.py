@@ -121,7 +121,9 @@ def python_candidates(
                 hint="leave --compute-python out",
             )
         return (python.absolute(),)
-    if not is_script or b"python" not in first_line or b"env" not in first_line.split(b"python")[0]:
+    words = first_line.removeprefix(b"#!").split()
+    is_left_to_env = is_script and bool(words) and words[0].endswith(b"/env") and b"python" in b" ".join(words[1:])
+    if not is_left_to_env:
         return (None,)
     outside = _outside_of_environments(environ)
     candidates = [found for name in _PYTHONS if (found := find_executable(name, path=outside)) is not None]
