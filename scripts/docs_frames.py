@@ -48,6 +48,13 @@ _PRINTED_BY = {
     "AOT_LAUNCHES": "rocktools aot show",
     "AOT_CHANGES": "rocktools aot diff",
     "PROOF_COMPARISONS": "rocktools replay prove",
+    "BATCH_PLAN": "rocktools batch plan",
+    "BATCH_RESULTS": "rocktools batch run",
+    "BATCH_KERNELS": "rocktools batch collect",
+    "COMPUTE_QUANTITIES": "rocktools batch collect --part quantities",
+    "BATCH_POINTS": "rocktools batch collect --part points",
+    "COMPUTE_METRICS": "rocktools batch collect --part metrics",
+    "BATCH_CHANGES": "rocktools batch compare",
     "REPLAY_PROFILE": "rocktools replay profile",
     "MODELS": "rocktools model list",
     "MODEL_MATRICES": "rocktools model show",
@@ -63,8 +70,12 @@ _PRINTED_BY = {
 _INTERNAL = {
     *("HOST_STEPS", "LAUNCHES", "BACKWARD_COMPUTE", "COMMUNICATION_ROWS", "ROOFLINE_WORK", "COUNTED_ROWS"),
     *("BUCKET_SUMS", "LINE_UNIONS", "COLLECTIVE_RATES", "COVERAGE", "UNLINKED_KERNELS", "MATCHED_COUNTERS"),
+    *("COMPUTE_KERNELS", "COMPUTE_ROOFLINE"),
 }
-_PACKAGES = ("timeline", "workspace", "hlo", "correlate", "attribution", "analytic", "roofline", "counters", "replay")
+_PACKAGES = (
+    *("timeline", "workspace", "hlo", "correlate", "attribution", "analytic", "roofline", "counters", "replay"),
+    *("batch", "sources.compute_analysis"),
+)
 _DTYPES = (
     "Integers are `int64` where no value can be missing and `Int64` (pandas' nullable integer, missing is `<NA>`) "
     "where one can; `float64` is missing as NaN; `category` holds each text once. Nothing missing is ever 0."

@@ -12,8 +12,8 @@ import click
 
 from rocktools.cli.attribution_options import LedgerRequest, attribution_options, ledger_options, select_rows
 from rocktools.cli.options import table_options
-from rocktools.cli.output import TableFormat, TableOutput, emit_findings, emit_table, exit_code_of, new_file
-from rocktools.errors import UsageError
+from rocktools.cli.output import TableFormat, TableOutput, emit_findings, emit_table, exit_code_of
+from rocktools.cli.pictures import draw_roofline, picture_option
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from rocktools.workspace.roofline import RooflineOptions
 
 _Function = Callable[..., Any]
-_PICTURES = (".svg", ".png")
 _SHOWN = (
     *("run", "name", "bound", "roof_ratio", "union_ns", "intensity_flop_per_byte", "achieved_flop_per_s"),
     *("roof_flop_per_s", "achieved_bytes_per_s", "peak_ratio", "bandwidth_ratio", "headroom_ns", "covered_ratio"),
@@ -139,27 +138,11 @@ _OPTIONS = (
 )
 
 
-def _picture_option(function: _Function) -> _Function:
-    """Lets `-o FILE.svg` and `-o FILE.png` mean a picture; the function gets the path as `picture`."""
-
-    @functools.wraps(function)
-    def with_picture(*arguments: Any, output_path: Path | None, format_name: str | None, **options: Any) -> Any:
-        picture = output_path if output_path is not None and output_path.suffix.lower() in _PICTURES else None
-        if picture is not None and format_name is not None:
-            raise UsageError(
-                "picture-and-format", f"{picture} is a picture, and --format is of tables", hint="one of both"
-            )
-        path = None if picture is not None else output_path
-        return function(*arguments, output_path=path, format_name=format_name, picture=picture, **options)
-
-    return with_picture
-
-
 @click.command("roofline")
 @ledger_options
 @_ceiling_options
 @click.option("--explain", "explained", metavar="NAME", help="Why this point is bound as it is, with every number.")
-@_picture_option
+@picture_option
 @table_options(top_count=30)
 def command(
     request: LedgerRequest,
@@ -177,12 +160,9 @@ def command(
 
     PATHS are rocpd databases (*_results.db), JAX profiles (*.xplane.pb), folders, patterns or run directories.
     """
-    from rocktools.cli.output import require_new_path
     from rocktools.roofline.explain import explain_point
     from rocktools.workspace.roofline import build_run_roofline
 
-    if picture is not None:
-        require_new_path(picture)
     options = _options(ceiling)
     built = build_run_roofline(
         request.paths, attribution_options(request), options, lambda runs: select_rows(request, runs)[0]
@@ -192,7 +172,7 @@ def command(
         stamp = ["SIMULATED: no hardware produced these times"] if is_simulated else []
         click.echo("\n".join([*stamp, *explain_point(roofline, explained)]))
     elif picture is not None:
-        _draw(roofline, picture, is_simulated=is_simulated)
+        draw_roofline(roofline, picture, is_simulated=is_simulated)
     else:
         emit_table(_table(roofline, ceiling, output, is_simulated=is_simulated), output, findings=roofline.findings)
     emit_findings(roofline.findings)
@@ -221,19 +201,6 @@ def _options(ceiling: CeilingRequest) -> RooflineOptions:
         ),
         points=PointOptions(dtype=ceiling.dtype, sparsity=ceiling.sparsity),
     )
-
-
-def _draw(roofline: Roofline, path: Path, *, is_simulated: bool) -> None:
-    """The picture in a new file."""
-    from rocktools.render.roofline_plot import render_roofline_png, render_roofline_svg
-    from rocktools.units import count_noun
-
-    with new_file(path) as partial:
-        if path.suffix.lower() == ".svg":
-            partial.write_text(render_roofline_svg(roofline, is_simulated=is_simulated), encoding="utf-8")
-        else:
-            partial.write_bytes(render_roofline_png(roofline, is_simulated=is_simulated))
-    click.echo(f"wrote {path}: {count_noun(len(roofline.points), 'name')}; -o FILE.csv has the numbers", err=True)
 
 
 def _table(roofline: Roofline, ceiling: CeilingRequest, output: TableOutput, *, is_simulated: bool) -> Table:

@@ -21,7 +21,7 @@ from rocktools.sources.compute_analysis.results import ComputeWorkload
 from rocktools.sources.compute_analysis.tool_version import LINES_OF_128_BYTES, WHOLE_READS, ToolVersion
 from rocktools.units import count_noun, format_ratio
 from rocktools.workspace.compute_results import ComputeResults
-from rocktools.workspace.tool_metrics import INTENSITIES, Kind, ToolValue, roofline_values, tool_values
+from rocktools.workspace.tool_metrics import INTENSITIES, TOOL_METRICS, Kind, ToolValue, roofline_values, tool_values
 
 _NO_TOOL = "the tool has none"
 
@@ -84,6 +84,7 @@ _BY_DIES = frozenset(
     }
 )
 _AVERAGED = (Kind.PERCENT, Kind.SHARE, Kind.RATE)
+_LONGEST_NAME = 60  # in findings
 _EQUAL_RATIO = 1e-4  # up to which two values count as equal: the tool's tables have six decimals
 
 
@@ -103,11 +104,17 @@ class ComputeQuantities:
 
     Attributes:
         frame: COMPUTE_QUANTITIES.
+        versions: (workload, kernel) -> version of the tool whose values stand there.
         findings: doubts about the values.
     """
 
     frame: pd.DataFrame
+    versions: Mapping[tuple[str, str], ToolVersion]
     findings: tuple[Finding, ...]
+
+    def version_of(self, workload: str, kernel: str) -> ToolVersion:
+        """The version behind a kernel that is in the frame."""
+        return self.versions[workload, kernel]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +139,7 @@ def build_compute_quantities(results: ComputeResults) -> ComputeQuantities:
     frame, mixed = _separate_eras(frame, results)
     return ComputeQuantities(
         frame=frame,
+        versions={(kernel.workload.label, kernel.name): kernel.version for kernel in kernels},
         findings=(*findings, *mixed, *_check_peaks(results.metrics), *_check_differences(frame)),
     )
 
@@ -225,7 +233,7 @@ def _several_places(workload: str, kernel: str, places_count: int) -> Finding:
     return Finding(
         rule="counted-in-several-places",
         severity=Severity.NOTE,
-        where=f"{workload}: {kernel}",
+        where=f"{workload}: {shortened(kernel)}",
         message=f"it was counted in {places_count} processes or on {places_count} devices; the one with most launches "
         "is shown",
         numbers={"places_count": places_count},
@@ -374,6 +382,11 @@ def _separate_eras(frame: pd.DataFrame, results: ComputeResults) -> tuple[pd.Dat
     return require_frame(frame, COMPUTE_QUANTITIES), [finding]
 
 
+def shortened(kernel: str) -> str:
+    """A kernel's name for a finding: names of templates are longer than any line."""
+    return kernel if len(kernel) <= _LONGEST_NAME else f"{kernel[:_LONGEST_NAME]}..."
+
+
 def _check_peaks(metrics: pd.DataFrame) -> list[Finding]:
     """Shares of a peak above 100 %, of each kernel."""
     is_share = metrics["value_name"].isin(["Pct of Peak", "Percent of Peak"]) | (
@@ -389,7 +402,7 @@ def _check_peaks(metrics: pd.DataFrame) -> list[Finding]:
             Finding(
                 rule="above-peak",
                 severity=Severity.WARNING,
-                where=f"{workload}: {kernel}",
+                where=f"{workload}: {shortened(str(kernel))}",
                 message=(
                     f"rocprof-compute has {count_noun(len(names), 'metric')} above 100 %: "
                     f"{', '.join(names[:3])}{', ...' if len(names) > 3 else ''}; the largest is "
@@ -434,3 +447,29 @@ def _frame(rows: Sequence[Mapping[str, object]]) -> pd.DataFrame:
     return require_frame(
         frame.astype({each.name: each.dtype for each in COMPUTE_QUANTITIES.columns}), COMPUTE_QUANTITIES
     )
+
+
+def refuse_comparison(quantity: str, sources: tuple[str, str], versions: tuple[ToolVersion, ToolVersion]) -> str | None:
+    """Why a quantity of one result says nothing beside that of another; None where both mean the same.
+
+    Args:
+        sources: whose values they are, as in COMPUTE_QUANTITIES.
+        versions: of the tool, before and after.
+    """
+    tool = str(ValueSource.TOOL)
+    if sources[0] != sources[1]:
+        return "one is ours and the other the tool's, which are not computed alike"
+    if sources[0] != tool or not (quantity in _LINES or _is_averaged(quantity)):
+        return None
+    eras = [version.is_since(LINES_OF_128_BYTES) for version in versions]
+    if eras[0] is not None and eras[0] == eras[1]:
+        return None
+    if None in eras and versions[0].label == versions[1].label and versions[0].text is not None:
+        return None
+    what = "lines of L1 and L2 are of another size" if quantity in _LINES else "ratios are taken otherwise"
+    return f"rocprof-compute {versions[0].label} and {versions[1].label}: since 3.7 {what}"
+
+
+def _is_averaged(quantity: str) -> bool:
+    kinds = {metric.kind for metric in TOOL_METRICS if metric.quantity == quantity}
+    return quantity in INTENSITIES or not kinds.isdisjoint(_AVERAGED)

@@ -87,7 +87,7 @@ def read_compute_results(
     *,
     find_version: FindVersion | None = None,
     tool_version: str | None = None,
-    pass_rule: PassRule = PassRule.STRICT,
+    mixes_passes: bool = False,
 ) -> ComputeResults:
     """Everything that rocprof-compute left in what the arguments name.
 
@@ -95,7 +95,7 @@ def read_compute_results(
         arguments: folders, analysis databases, CSV files of raw counters.
         find_version: None: nobody noted versions.
         tool_version: of everything whose version neither the files nor `find_version` say.
-        pass_rule: what our formulas do with counters of different passes.
+        mixes_passes: whether our formulas give ratios also where their counters come from different passes.
 
     Raises:
         UsageError: nothing was named, or `tool_version` is no version.
@@ -115,7 +115,7 @@ def read_compute_results(
     counted, facts, findings = _read_counted(found.counted, labels, versions)
     analyses, doubts = _read_analyses(found, labels, versions)
     findings += doubts
-    quantities, agents, more = _evaluate(counted, pass_rule)
+    quantities, agents, more = _evaluate(counted, PassRule.MIXED if mixes_passes else PassRule.STRICT)
     workloads: dict[str, ComputeWorkload] = dict(facts)
     for analysis in analyses:
         for workload in analysis.workloads:

@@ -138,8 +138,8 @@ def test_suffix_that_names_no_format_is_refused_and_the_others_listed(run, tmp_p
     result = run("-o", name)
     assert isinstance(result.exception, UsageError)
     assert str(result.exception) == (
-        f"unknown-suffix: the suffix {suffix} names no format; known are .txt, .csv, .json, .parquet, .md, and no suffix "
-        f"is a text table\n  where: {name}\n  try: another name, or --format table|csv|json|parquet|markdown"
+        f"unknown-suffix: the suffix {suffix} names no format; known are .txt, .csv, .json, .parquet, .md, and no "
+        f"suffix is a text table\n  where: {name}\n  try: another name, or --format table|csv|json|parquet|markdown"
     )
     assert list(tmp_path.iterdir()) == []
 
