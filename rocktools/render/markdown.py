@@ -18,9 +18,13 @@ from rocktools.units import format_count
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>|~$#&])")
 
 
-def render_markdown(table: Table) -> str:
-    """The table with its title, what it is made of, and what was cut."""
-    lines = [f"> {escape_markdown(SIMULATED)}", ""] if table.is_simulated else []
+def render_markdown(table: Table, *, is_stamped: bool = True) -> str:
+    """The table with its title, what it is made of, and what was cut.
+
+    Args:
+        is_stamped: whether a simulated table says so above its title; below it always does.
+    """
+    lines = [f"> {escape_markdown(SIMULATED)}", ""] if table.is_simulated and is_stamped else []
     lines += [f"**{escape_markdown(table.title)}**", "", _line(map(escape_markdown, column_headers(table.columns)))]
     series = [table.frame[column.name] for column in table.columns]
     lines.append(_line("---:" if is_number_dtype(each.dtype) else "---" for each in series))

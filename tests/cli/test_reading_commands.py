@@ -57,6 +57,7 @@ def test_every_command_that_reads_traces_is_here() -> None:
     # These read no trace.
     elsewhere = {"demo", "doctor", "trace", "pmc", "counters", "hlo", "devices", "extract", "capture-operands", "aot"}
     elsewhere |= {"link", "memory", "roofline"}  # they take programs as well: see their own tests
+    elsewhere |= {"report"}  # it takes a summary: see test_report
     elsewhere |= {"perfetto"}  # it writes no table: see test_perfetto
     elsewhere |= {"explain"}  # it takes a number as well: see test_explain
     elsewhere |= {"replay"}  # it takes a replay: see test_aot

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import types
-from enum import Enum
 from random import Random
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import get_args, get_type_hints
 
 import jsonschema
 import pytest
+from summary_documents import any_record
 from summary_schema import schema_text
 
 from rocktools.errors import DamagedFile, InputError, UnknownFormat, UnsupportedVersion
 from rocktools.summary import document
 from rocktools.summary.document import (
-    SCHEMA,
     SCHEMA_FILE,
     Missing,
     Summary,
@@ -29,31 +27,6 @@ from rocktools.units import SUFFIXES
 _KEPT_SCHEMA = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
 
 
-def _any(hint: Any, random: Random) -> Any:
-    """Something that a field of this type may hold. Not hypothesis: a document is too large for it to shrink."""
-    origin = get_origin(hint)
-    if origin in (Union, types.UnionType):
-        return _any(random.choice(get_args(hint)), random)
-    if origin is tuple:
-        return tuple(_any(get_args(hint)[0], random) for _ in range(random.randrange(3)))
-    if origin is not None:
-        return {name: _any(get_args(hint)[1], random) for name in random.sample("abc", random.randrange(3))}
-    if isinstance(hint, type) and issubclass(hint, Enum):
-        return random.choice(list(hint))
-    if dataclasses.is_dataclass(hint):
-        hints = get_type_hints(hint)
-        made = {each.name: _any(hints[each.name], random) for each in dataclasses.fields(hint)}
-        return hint(**{**made, **({"schema": SCHEMA} if hint is Summary else {})})
-    simple: dict[Any, Any] = {
-        int: random.randint(-(2**62), 2**62),
-        float: random.choice([0.0, -2.0, 1e300, random.random(), random.uniform(-1e9, 1e9)]),
-        bool: random.random() < 0.5,
-        str: "".join(random.choices('aé"\\\n\u2028', k=random.randrange(4))),
-        type(None): None,
-    }
-    return simple[hint]
-
-
 def test_committed_schema_is_that_of_the_dataclasses() -> None:
     assert SCHEMA_FILE.read_text(encoding="utf-8") == schema_text()
     jsonschema.Draft202012Validator.check_schema(_KEPT_SCHEMA)
@@ -61,7 +34,7 @@ def test_committed_schema_is_that_of_the_dataclasses() -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_document_reads_back_as_it_was_and_keeps_its_schema(seed: int) -> None:
-    summary = _any(Summary, Random(seed))
+    summary = any_record(Summary, Random(seed))
     text = render_summary(summary)
     assert parse_summary(text, where="x") == summary
     jsonschema.validate(json.loads(text), _KEPT_SCHEMA)
