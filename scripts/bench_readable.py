@@ -204,8 +204,8 @@ def report(name: str, found: Sequence[dict[str, Any]]) -> list[str]:
         f"worst difference {worst:.3g} of the tolerance",
         f"  small programs: the same text for {sum(each['has_same_text'] for each in compared)}, "
         f"at most {largest:,} elements",
-        f"  {results_count} results ({listed}); "
-        f"{results_count - finite_count} without a finite value, {results_count - varied_count} of one value throughout",
+        f"  {results_count} results ({listed}); {results_count - finite_count} without a finite value, "
+        f"{results_count - varied_count} of one value throughout",
     ]
     for reason, count in Counter(each["refusal"].partition(": ")[2] or each["refusal"] for each in refused).items():
         lines.append(f"  refused: {count} x {reason}")
