@@ -171,16 +171,19 @@ def route(hidden: Any, gate: Any) -> tuple[Any, Any]:
 
 
 def apply_experts(hidden: Any, params: dict[str, Any], mesh: Any) -> Any:
-    """Tokens to the experts, their gated MLPs, and back."""
+    """Tokens to the experts, their gated MLPs, and back: all-to-alls between the devices of a group."""
     import jax
     import jax.numpy as jnp
     from jax.sharding import NamedSharding, PartitionSpec
 
+    def place(rows: Any, *spec: Any) -> Any:
+        return jax.lax.with_sharding_constraint(rows, NamedSharding(mesh, PartitionSpec(*spec)))
+
     scope = jax.named_scope
     takes, combines = route(hidden, params["gate"])
     with scope("dispatch"):
-        rows = jnp.einsum("bsec,bsd->ebcd", takes, hidden)
-        rows = jax.lax.with_sharding_constraint(rows, NamedSharding(mesh, PartitionSpec(EXPERTS, "fsdp")))
+        rows = place(jnp.einsum("bsec,bsd->ebcd", takes, hidden), None, SHARDED)
+        rows = place(rows, EXPERTS, "fsdp")
     with scope("wi_0"):
         gated = jnp.einsum("ebcd,edf->ebcf", rows, params["wi_0"])
     with scope("wi_1"):
@@ -188,8 +191,9 @@ def apply_experts(hidden: Any, params: dict[str, Any], mesh: Any) -> Any:
     with scope("ffn_act"):
         inner = jax.nn.silu(gated) * up
     with scope("wo"):
-        rows = jnp.einsum("ebcf,efd->ebcd", inner, params["wo"])
+        rows = place(jnp.einsum("ebcf,efd->ebcd", inner, params["wo"]), EXPERTS, "fsdp")
     with scope("combine"):
+        rows = place(rows, None, SHARDED)
         return jnp.einsum("bsec,ebcd->bsd", combines, rows)
 
 

@@ -132,7 +132,7 @@ def build_truth(devices: Sequence[DeviceTrace], schedule: Schedule, program_id: 
             "thunk_id": nullable_int64(thunk_ids[known], is_strange),
             "kernel_index": nullable_int64(columns["kernel_index"], is_strange),
             "execution_index": nullable_int64(columns["step"], is_strange),
-            "iterations": _iteration_labels(columns["iterations"]),
+            "iterations": iteration_labels(columns["iterations"]),
         }
     )
 
@@ -150,7 +150,7 @@ def _labels(codes: np.ndarray, names: Sequence[str]) -> pd.Categorical:
     return pd.Categorical.from_codes(table[codes], categories=distinct)
 
 
-def _iteration_labels(iterations: np.ndarray) -> pd.Categorical:
+def iteration_labels(iterations: np.ndarray) -> pd.Categorical:
     """`0/17` of each row of iterations; missing where there is none."""
     if iterations.shape[1] == 0 or not len(iterations):
         return pd.Categorical.from_codes(np.full(len(iterations), -1), categories=[])
