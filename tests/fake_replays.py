@@ -1,4 +1,4 @@
-"""Replays that launch nothing, for tests of who starts them, and proofs of any level beside them."""
+"""Replays that launch nothing and say so to the stand-ins, for tests of who starts them; proofs of any level."""
 
 from __future__ import annotations
 
@@ -9,10 +9,19 @@ from typing import Any
 
 from rocktools.replay.prove import Level
 
-SCRIPT = """import json
-import sys
+SCRIPT = """import argparse
+import json
+import pathlib
 
-print(json.dumps({"schema": "rocktools.replay-run/1", "arguments": sys.argv[1:]}))
+parser = argparse.ArgumentParser()
+parser.add_argument("--iterations", type=int, default=20)
+parser.add_argument("--warm-up", type=int, default=3)
+parser.add_argument("--device", type=int, default=0)
+parser.add_argument("--inputs", default="random")
+options = parser.parse_args()
+spec = json.loads((pathlib.Path(__file__).parent / "spec.json").read_text())
+print(f"standin-launch: {options.iterations + options.warm_up} {spec['kernel']}")
+print(json.dumps({"schema": "rocktools.replay-run/1", "kernel": spec["kernel"]}))
 """
 
 

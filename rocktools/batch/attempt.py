@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -28,6 +29,7 @@ from rocktools.capture.compute_folder import (
 )
 from rocktools.capture.compute_outcome import WorkloadOutcome, read_outcome, read_peaks_outcome
 from rocktools.capture.environment import redact_argv, redact_text
+from rocktools.capture.known_texts import read_tail
 from rocktools.errors import CaptureError, RocktoolsError
 from rocktools.findings import Finding, Severity, has_fault
 from rocktools.process import ProcessRequest, ProcessResult, Stop, run_process
@@ -36,6 +38,8 @@ from rocktools.rundir import LOGS_FOLDER, hash_file
 # rocprof-compute begins every pass anew, so what it has not written is not worth waiting for.
 _INTERRUPT_GRACE_S = 10.0
 _TERMINATE_GRACE_S = 5.0
+_ERROR = re.compile(r"^(?:ERROR|\[ERROR\]|\w*(?:Error|Exception): )")
+_SAID_CHARACTERS = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,8 +253,18 @@ def _conclude(
     if not outcome.is_complete or has_fault(findings):
         faults = [each for each in findings if each.severity is Severity.FAULT]
         reason, what = (faults[0].rule, faults[0].message) if faults else ("compute-incomplete", outcome.verdict.value)
+        said = "" if result.exit_code == 0 else _last_words(run, job, attempt.number)
+        what = f"{what}; it said: {said}" if said else what
         return replace(attempt, state=JobState.FAILED, reason=reason, what=redact_text(what))
     return replace(attempt, state=JobState.DONE, files=_hashes(run, run / attempt.folder, job.name))
+
+
+def _last_words(run: Path, job: Job, number: int) -> str:
+    """The last error that the tool printed, or else its last line; "" where it said nothing."""
+    texts = [read_tail(_log(run, job, number, stream)) for stream in ("stdout", "stderr")]
+    lines = [line.strip() for text in texts for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if _ERROR.search(line)]
+    return (errors or lines or [""])[-1][-_SAID_CHARACTERS:]
 
 
 def _stopped(attempt: Attempt, result: ProcessResult) -> Attempt:
