@@ -16,12 +16,12 @@ FAULT = "ROCKTOOLS_STANDIN_COMPUTE_FAULT"
 STATE = "ROCKTOOLS_STANDIN_COMPUTE_STATE"
 
 
-def install_compute(root: Path, *, version: str, interpreter: str = sys.executable) -> Path:
+def install_compute(root: Path, *, version: str, interpreter: str = f"{sys.executable} -IS") -> Path:
     """Write `bin/rocprof-compute` below a ROCm root.
 
     Args:
         version: one of releases.RELEASES.
-        interpreter: for its first line; `/usr/bin/env python3` is what the real ones have.
+        interpreter: for its first line; `/usr/bin/env python3` is what the real ones have. Without site it starts fast.
 
     Raises:
         KeyError: no such release.
