@@ -35,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "explain": ("rocktools.cli.explain", "Why a kernel or instruction is booked where it is."),
     "rules": ("rocktools.cli.rules", "The fault catalogue, and what of it the files show."),
     "roofline": ("rocktools.cli.roofline", "How fast kernels were, and what bounds them."),
+    "summarize": ("rocktools.cli.summarize", "One run as one JSON document, with evidence."),
     "report": ("rocktools.cli.report", "A summary to read: Markdown, or one HTML page."),
     "perfetto": ("rocktools.cli.perfetto", "The trace as a picture, for ui.perfetto.dev."),
     "devices": ("rocktools.cli.devices", "The peaks of each part, and who says so."),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from rocktools import __version__
@@ -30,6 +31,7 @@ from rocktools.summary.document import SCHEMA, Missing, StepLog, Summary
 from rocktools.summary.gathered import Gathered, SummaryOptions, Timed, gather
 from rocktools.summary.job import check_log_matches, job_facts, settings_of_runs
 from rocktools.summary.measured_operations import build_operations_block, measure_operations
+from rocktools.summary.perfetto_fallback import Converted, convert_perfetto_traces
 from rocktools.summary.recorded import read_recorded_runs
 from rocktools.units import count_noun, format_duration
 from rocktools.workspace.metrics import Metrics
@@ -59,20 +61,16 @@ def build_summary(paths: Sequence[str | Path], options: SummaryOptions) -> Summa
         InputError: no file can be read; or the program, log or ceilings that were named cannot.
     """
     log = None if options.step_log is None else read_step_log(options.step_log)
-    return summarize_gathered(gather(paths, options.attribution), paths, options, log)
+    with TemporaryDirectory(prefix="rocktools-") as folder:
+        converted = convert_perfetto_traces(paths, Path(folder))
+        gathered = gather(converted.paths, options.attribution)
+        return _summarize(gathered, converted, options, log)
 
 
-def summarize_gathered(
-    gathered: Gathered, paths: Sequence[str | Path], options: SummaryOptions, log: StepLogFile | None
-) -> Summary:
-    """The summary of what was gathered.
-
-    Args:
-        paths: that counters, programs and reports are looked for in as well.
-        log: of an unprofiled run; None: none.
-    """
-    draft = _Draft(findings=_unique(gathered.findings))
-    limits = options.limits
+def _summarize(gathered: Gathered, converted: Converted, options: SummaryOptions, log: StepLogFile | None) -> Summary:
+    """The summary of what was gathered."""
+    draft = _Draft(findings=_unique([*converted.findings, *gathered.findings]))
+    paths, limits = converted.paths, options.limits
     counted = build_counters(gathered, paths, options.counters, limit=limits.quantities_count)
     draft.add("counters", counted.block, counted.findings)
     if isinstance(gathered.timed, Missing):
@@ -81,30 +79,39 @@ def summarize_gathered(
     else:
         _add_timed(draft, gathered, gathered.timed, options, counted.job)
     draft.add("memory", *build_memory(gathered, paths, options.attribution.hlo))
-    runs = read_recorded_runs(gathered.sources)
-    origins = Origins(gathered=gathered, runs=runs, log=log, log_path=options.step_log)
-    of_job = settings_of_runs(runs)
+    origins = Origins(
+        gathered=gathered,
+        runs=read_recorded_runs(gathered.sources),
+        originals=converted.originals,
+        log=log,
+        log_path=options.step_log,
+    )
+    of_job = settings_of_runs(origins.runs)
     of_log = {} if log is None else {name: (text, origins.log_name) for name, text in log.config.items()}
     devices = devices_fact(gathered, None if log is None else log.devices_count, origins.log_name)
     job = job_facts(of_job, of_log, devices.value if isinstance(devices.value, int) else None)
     step_log: StepLog | Missing = NO_LOG
     if log is not None:
-        block, found = build_step_log(log, origins.log_name, warmup_steps_count=options.log_warmup_steps_count)
-        step_log = block
+        step_log, found = build_step_log(log, origins.log_name, warmup_steps_count=options.log_warmup_steps_count)
         draft.findings += [*found, *check_log_matches(of_job, of_log, origins.log_name)]
     is_simulated = gathered.is_simulated or counted.is_simulated
+    quality = build_quality(gathered, draft.findings, is_truncated=converted.is_truncation_suspected)
+    blocks = Blocks(**{each.name: draft.blocks[each.name] for each in fields(Blocks)})
     return Summary(
         schema=SCHEMA,
         rocktools_version=__version__,
         generated_at_utc=options.generated_at_utc,
         title=_title(draft, gathered, is_simulated=is_simulated),
         is_simulated=is_simulated,
-        metadata=build_metadata(gathered, job, options.attribution.component_map.name),
+        metadata=build_metadata(
+            gathered, job, options.attribution.component_map.name, is_perfetto=bool(converted.originals)
+        ),
         provenance=build_provenance(origins, options),
-        quality=build_quality(gathered, draft.findings),
+        quality=quality,
         step_log=step_log,
         throughput=build_throughput(step_log, job, devices),
-        candidates=find_candidates(Blocks(**{each.name: draft.blocks[each.name] for each in fields(Blocks)})),
+        # Threads of a host are no devices: what their overlap says is not to be acted on.
+        candidates=() if quality.overview.is_host_only else find_candidates(blocks),
         **draft.blocks,
     )
 

@@ -26,15 +26,19 @@ def format_of(source: SourcePath) -> str:
     return _FORMATS[source.kind]
 
 
-def build_metadata(gathered: Gathered, job: Mapping[str, Fact], component_map: str) -> RunMetadata:
+def build_metadata(
+    gathered: Gathered, job: Mapping[str, Fact], component_map: str, *, is_perfetto: bool = False
+) -> RunMetadata:
     """What ran.
 
     Args:
         job: facts of the job.
         component_map: name of the map that components follow.
+        is_perfetto: whether profiles were made of traces in JSON.
     """
     used = _used(gathered)
     timed = gathered.timed
+    formats = tuple(sorted({format_of(source) for source in gathered.sources}))
     programs: set[str] = set()
     if not isinstance(timed, Missing):
         linked = {str(each) for each in timed.rows["program_id"].dropna().unique()}
@@ -42,7 +46,7 @@ def build_metadata(gathered: Gathered, job: Mapping[str, Fact], component_map: s
         programs = {f"{each.name} ({each.program_id})" for each in found if each.program_id in linked}
     return RunMetadata(
         runs=tuple(sorted({source.run for source in gathered.sources})),
-        source_formats=tuple(sorted({format_of(source) for source in gathered.sources})),
+        source_formats=("perfetto_json",) if is_perfetto else formats,
         hosts_count=len({host_of(device) for device in used}) or None,
         processes_count=None if isinstance(timed, Missing) else int(timed.rows["process"].nunique()),
         devices_count=len(used) or None,
@@ -79,11 +83,11 @@ def _devices(gathered: Gathered, used: set[str]) -> tuple[DeviceFacts, ...]:
         label = str(values["device"])
         if label not in found:
             size = plain_value(sizes.get(label))
-            found[label] = DeviceFacts(**values, memory_bytes=size, is_used=label in used)  # type: ignore[arg-type]
+            found[label] = DeviceFacts(**values, memory_bytes=size, is_used=label in used)
     for label in sorted(used - set(found)):
         nothing = dict.fromkeys(("arch", "product", "xcc_count", "cu_count", "max_engine_hz", "memory_bytes"))
         kind = "CPU" if _is_host_only(gathered) else None
-        found[label] = DeviceFacts(device=label, kind=kind, is_used=True, **nothing)  # type: ignore[arg-type]
+        found[label] = DeviceFacts(device=label, kind=kind, is_used=True, **nothing)
     return tuple(found[label] for label in sorted(found))
 
 
@@ -106,6 +110,7 @@ def build_quality(gathered: Gathered, findings: Sequence[Finding], *, is_truncat
         copies_count=None if rows is None else gathered.copies_count,
         host_calls_count=gathered.host_calls_count if len(gathered.processes) else None,
         events_count=gathered.host_events_count if gathered.has_profiles else None,
+        streams_count=None if rows is None else len(rows[["run", "process", "device", "stream_id"]].drop_duplicates()),
         linked_ratio=_share(rows, rows["instruction"].notna()) if rows is not None and has_program else None,
         attributed_ratio=_share(rows, _is_attributed(rows)) if rows is not None else None,
         is_host_only=is_host,

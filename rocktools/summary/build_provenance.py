@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +35,14 @@ class Origins:
     Attributes:
         gathered: rows and files.
         runs: manifests.
+        originals: profile that was read -> the trace that it was made of.
         log: of the unprofiled run; None: none. log_name: of its file.
         log_path: the file.
     """
 
     gathered: Gathered
     runs: tuple[RecordedRun, ...]
+    originals: Mapping[Path, Path] = field(default_factory=dict)
     log: StepLogFile | None = None
     log_path: Path | None = None
 
@@ -79,6 +82,10 @@ def _inputs(origins: Origins, options: SummaryOptions) -> Iterable[InputFile]:
     for source in gathered.sources:
         root = None if source.root is None else source.root.resolve()
         path = source.path.resolve()
+        if path in origins.originals:
+            original = origins.originals[path]
+            yield _input(original, original.name, "perfetto_json", "perfetto_json", options)
+            continue
         shown = f"{source.run}/{path.relative_to(root).as_posix()}" if root and path.is_relative_to(root) else path.name
         role = (
             "profile" if source.kind is SourceKind.PROFILE else "counters" if str(source.path) in counted else "trace"
@@ -118,16 +125,16 @@ def _input(path: Path, shown: str, role: str, file_format: str, options: Summary
     except OSError as error:
         missing = Missing(absence=Absence.NOT_COLLECTED, reason=f"the file cannot be read: {error.strerror}")
         return InputFile(path=shown, role=role, format=file_format, size_bytes=0, sha256=None, missing=missing)
-    missing = Missing(absence=Absence.NOT_COLLECTED, reason="hashes were not asked for") if sha256 is None else None
-    return InputFile(path=shown, role=role, format=file_format, size_bytes=size, sha256=sha256, missing=missing)
+    why = Missing(absence=Absence.NOT_COLLECTED, reason="hashes were not asked for") if sha256 is None else None
+    return InputFile(path=shown, role=role, format=file_format, size_bytes=size, sha256=sha256, missing=why)
 
 
 def _of_manifests(origins: Origins) -> dict[str, Fact]:
     """What captures recorded."""
     agreed, log = origins.agreed, origins.log
     facts = {
-        name: agreed(lambda run, keys=keys: _package(run, keys), "the capture found no such package")
-        for name, keys in (*_PACKAGES.items(), ("jax_plugin_version", _PLUGINS))
+        name: agreed(partial(_package, names=names), "the capture found no such package")
+        for name, names in (*_PACKAGES.items(), ("jax_plugin_version", _PLUGINS))
     }
     for name, value in (
         ("jax_version", None if log is None else log.jax_version),

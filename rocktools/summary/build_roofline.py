@@ -38,7 +38,9 @@ def build_roofline_block(
     try:
         device, doubts = choose_device(gathered.agents, timed.rows, options)
     except RocktoolsError as error:
-        return Missing(absence=Absence.NOT_ON_ARCH, reason=error.what), ()
+        is_ambiguous = error.reference in ("device-ambiguous", "devices-differ")
+        absence = Absence.AMBIGUOUS if is_ambiguous else Absence.NOT_COLLECTED
+        return Missing(absence=absence, reason=error.what), ()
     tables: list[RooflineTable] = []
     reasons: dict[str, str] = {}
     findings = list(doubts)

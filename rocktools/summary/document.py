@@ -163,6 +163,7 @@ __all__ = [
     "parse_summary",
     "read_summary",
     "render_summary",
+    "summary_document",
 ]
 
 SCHEMA = "rocktools.summary/1"
@@ -207,8 +208,14 @@ class Summary:
 
 
 def render_summary(summary: Summary) -> str:
-    """The document as JSON text: members in the order of the blocks, two spaces, a newline at the end."""
-    return json.dumps(to_plain(summary), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    """The document as JSON text: members in the order of the blocks, a newline at the end."""
+    return json.dumps(summary_document(summary), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def summary_document(summary: Summary) -> dict[str, Any]:
+    """The document as plain values, ready for `json.dump`."""
+    document: dict[str, Any] = to_plain(summary)
+    return document
 
 
 def read_summary(path: Path) -> Summary:

@@ -178,6 +178,7 @@ class TraceOverview:
     Attributes:
         start_ns, end_ns: first start and last end on any device, trace clock; null where nothing ran.
         dispatches_count, copies_count, host_calls_count, events_count: rows of the files; null where a file has none.
+        streams_count: streams, or threads of a host, that something ran on.
         linked_ratio: part of kernel time that has an HLO instruction; null without a compiled program.
         attributed_ratio: part of the time of the ledger that has a phase or is communication.
         is_host_only: no device ran anything: nothing here speaks of a GPU.
@@ -191,6 +192,7 @@ class TraceOverview:
     copies_count: int | None
     host_calls_count: int | None
     events_count: int | None
+    streams_count: int | None
     linked_ratio: float | None
     attributed_ratio: float | None
     is_host_only: bool

@@ -43,6 +43,7 @@ TABLES = (
     ("gaps",),
     ("collectives",),
     ("ranks",),
+    ("rules", "check"),
 )
 COUNTED = (("metrics",), ("dispatches", "--counted"), ("frame", "counted_dispatches"), ("frame", "counter_values"))
 COPIES = (("rocpd", "recover"), ("rocpd", "scrub"), ("rocpd", "scrub", "--identity"))
@@ -58,6 +59,7 @@ def test_every_command_that_reads_traces_is_here() -> None:
     elsewhere = {"demo", "doctor", "trace", "pmc", "counters", "hlo", "devices", "extract", "capture-operands", "aot"}
     elsewhere |= {"link", "memory", "roofline"}  # they take programs as well: see their own tests
     elsewhere |= {"report"}  # it takes a summary: see test_report
+    elsewhere |= {"summarize"}  # it writes a document: see test_summarize
     elsewhere |= {"perfetto"}  # it writes no table: see test_perfetto
     elsewhere |= {"explain"}  # it takes a number as well: see test_explain
     elsewhere |= {"replay"}  # it takes a replay: see test_aot
