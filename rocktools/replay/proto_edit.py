@@ -332,4 +332,9 @@ def parse_text_program(text: str, source: str) -> bytes:
     except Exception as error:  # the class differs with the version of jaxlib
         first = str(error).strip().partition("\n")[0]
         raise DamagedFile("hlo-text-refused", f"XLA's parser refuses the text: {first}", where=source) from error
-    return data
+    # XLA numbers the modules of a process; without that number one text always gives the same bytes.
+    module = hlo_messages()["Module"]()
+    module.ParseFromString(data)
+    module.ClearField("id")
+    numberless: bytes = module.SerializeToString(deterministic=True)
+    return numberless
