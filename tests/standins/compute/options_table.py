@@ -133,7 +133,10 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "--normal-unit": ("per_wave", "per_cycle", "per_second", "per_kernel"),
     "--time-unit": ("s", "ms", "us", "ns"),
 }
-_FORMATS_OF_3_0 = ("csv", "json")
+_CHOICES_OF_3_0 = {
+    "--format-rocprof-output": ("csv", "json"),
+    "--block": ("SQ", "SQC", "TA", "TD", "TCP", "TCC", "SPI", "CPC", "CPF"),
+}
 
 # Beside the sources of August 2025, by the changelog: the release of ROCm 7.1, and the one after it.
 _SINCE_RELEASED_3_3 = {
@@ -165,19 +168,19 @@ def options_of(release: Release, mode: str) -> list[Option]:
         name, short, form, marks = line.split()
         mark = marks[release.column]
         if mark != ".":
-            options.append(_option(release, name, short, form, is_experimental=mark == "E"))
+            options.append(_option(release, mode, name, short, form, is_experimental=mark == "E"))
     if release.name in ("3.3.0-released", "3.4"):
         options = [option for option in options if option.flags[0] not in _GONE_IN_RELEASED_3_3]
         added = _SINCE_RELEASED_3_3[mode] + (_SINCE_3_4[mode] if release.name == "3.4" else ())
-        options += [_option(release, *line.split()) for line in added]
+        options += [_option(release, mode, *line.split()) for line in added]
     return options
 
 
-def _option(release: Release, name: str, short: str, form: str, *, is_experimental: bool = False) -> Option:
+def _option(release: Release, mode: str, name: str, short: str, form: str, *, is_experimental: bool = False) -> Option:
     if release.number >= (3, 10):
         short = _SHORT_SINCE_3_10.get(name, short)
     choices = _CHOICES.get(name, ())
-    if name == "--format-rocprof-output" and release.number == (3, 0):
-        choices = _FORMATS_OF_3_0
+    if release.number == (3, 0) and mode == "profile":
+        choices = _CHOICES_OF_3_0.get(name, choices)
     flags = (name,) if short in ("-", name) else (name, short)
     return Option(flags=flags, form=form, choices=choices, is_experimental=is_experimental)

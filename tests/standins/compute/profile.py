@@ -23,7 +23,6 @@ from standins.compute.releases import Release
 from standins.compute.results import PassRows, write_facts, write_plan, write_results, write_roofline
 
 _RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID", "MV2_COMM_WORLD_RANK", "PALS_RANKID")
-_HARDWARE_BLOCKS = {"SQ", "SQC", "TA", "TD", "TCP", "TCC", "SPI", "CPC", "CPF"}
 _METRIC = re.compile(r"\d+(?:\.\d+){0,2}")
 _SETS = {"compute_thruput_util", "compute_thruput_flops", "mem_thruput", "launch_stats"}
 _SURVIVING_S = 3600
@@ -133,15 +132,9 @@ def _blocks(options: argparse.Namespace, release: Release) -> list[str]:
     """The blocks that are known; others are skipped with a warning."""
     known = []
     for block in options.block or []:
-        if release.number == (3, 0):
-            is_known = block in _HARDWARE_BLOCKS
-        else:
-            is_known = _METRIC.fullmatch(block) is not None or (release.number >= (3, 4) and block[0].isalpha())
-        if is_known:
+        has_aliases = release.number == (3, 0) or release.number >= (3, 4)
+        if _METRIC.fullmatch(block) or (has_aliases and block[0].isalpha()):
             known.append(block)
-        elif release.number == (3, 0):
-            print(f"usage: rocprof-compute profile: error: invalid block {block}", file=sys.stderr)
-            sys.exit(2)
         else:
             print(f"WARNING Skipping unknown block {block}")
     return known
