@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -44,6 +46,18 @@ def run_readable(replay: Replay, arguments: Sequence[np.ndarray[Any, Any]]) -> l
         function = jax.jit(names[replay.readable.function], compiler_options=EXACT)
         results = function(*(jax.device_put(each, device) for each in arguments))
         return [np.asarray(each) for each in jax.tree.leaves(results)]
+
+
+def find_cpu_plugin() -> str | None:
+    """A PJRT plugin for CPUs: the one that ROCKTOOLS_PJRT_CPU_PLUGIN names, or that of the extra `dev`."""
+    named = os.environ.get("ROCKTOOLS_PJRT_CPU_PLUGIN")
+    if named:
+        return named
+    try:
+        files = importlib.metadata.files("lammps-jax-pjrt-cpu") or ()
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    return next((str(each.locate()) for each in files if each.suffix == ".so"), None)
 
 
 def with_wide_types(jax: Any) -> Any:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from replay_programs import make_replay
+from replay_programs import find_cpu_plugin, make_replay
 
 from rocktools.errors import InputError
 from rocktools.replay import bundled_inputs, bundled_pjrt, bundled_replay
@@ -249,9 +250,9 @@ def test_shapes_are_those_of_the_program(bundle):
 
 @pytest.fixture(scope="module")
 def cpu_plugin() -> str:
-    plugin = os.environ.get("ROCKTOOLS_PJRT_CPU_PLUGIN")
-    if not plugin:
-        pytest.skip("ROCKTOOLS_PJRT_CPU_PLUGIN is not set: it must name a PJRT plugin for CPUs (lammps-jax-pjrt-cpu)")
+    plugin = find_cpu_plugin()
+    if plugin is None:
+        pytest.skip("no PJRT plugin for CPUs: the extra `dev` has one for Python below 3.12 on x86-64 Linux")
     return plugin
 
 
@@ -293,12 +294,52 @@ EXACT = {
 
 @pytest.mark.parametrize("name", EXACT)
 def test_exact_form_gives_the_bits_of_the_readable_form(name, cpu_plugin, tmp_path):
-    """Two ways into XLA's CPU backend: the program as it is, and lax."""
+    """Two ways into XLA's CPU backend: the program as it is, and lax. The bundle lies alone in another folder."""
     write_bundle(make_replay(EXACT[name], "fusion.7"), tmp_path / "bundle")
-    exact = _run(tmp_path / "bundle", "replay.py", "--plugin", cpu_plugin, "--iterations", "2")
-    readable = _run(tmp_path / "bundle", "replay_jax.py", "--iterations", "1")
+    (tmp_path / "empty").mkdir()
+    alone = Path(shutil.copytree(tmp_path / "bundle", tmp_path / "empty" / "copy"))
+    shutil.rmtree(tmp_path / "bundle")
+    exact = _run(alone, "replay.py", "--plugin", cpu_plugin, "--iterations", "2")
+    readable = _run(alone, "replay_jax.py", "--iterations", "1")
     assert exact.returncode == 0, exact.stderr
     assert json.loads(exact.stdout)["outputs"] == json.loads(readable.stdout)["outputs"]
+
+
+ROUNDING = """HloModule made, is_scheduled=true
+
+round {
+  left = f32[] parameter(0)
+  right = f32[] parameter(1)
+  narrow_left = bf16[] convert(left)
+  narrow_right = bf16[] convert(right)
+  sum = bf16[] add(narrow_left, narrow_right)
+  ROOT wide = f32[] convert(sum)
+}
+
+fused {
+  a = f32[2]{0} parameter(0)
+  zero = f32[] constant(0)
+  ROOT r = f32[] reduce(a, zero), dimensions={0}, to_apply=round
+}
+
+ENTRY main {
+  x = f32[2]{0} parameter(0)
+  ROOT fusion.7 = f32[] fusion(x), kind=kLoop, calls=fused
+}
+"""
+
+
+def test_both_forms_round_where_the_reducer_rounds(cpu_plugin, tmp_path):
+    """1 + 2**-9 is 1 in bfloat16, which has 8 bits, in whatever order; as float32 it is not."""
+    write_bundle(make_replay(ROUNDING, "fusion.7"), tmp_path / "bundle")
+    (tmp_path / "operands").mkdir()
+    np.save(tmp_path / "operands" / "p0.x.npy", np.array([1, 2.0**-9], np.float32))
+    for script, more in (("replay.py", ("--plugin", cpu_plugin)), ("replay_jax.py", ())):
+        ran = _run(
+            tmp_path / "bundle", script, *more, "--iterations", "1", "--inputs", "../operands", "--outputs", script[:-3]
+        )
+        assert ran.returncode == 0, ran.stderr
+        assert np.load(tmp_path / "bundle" / script[:-3] / "output0.npy") == 1.0
 
 
 def test_exact_collective_runs_on_as_many_devices(cpu_plugin, tmp_path):
