@@ -283,7 +283,10 @@ def metrics_frame(metrics: Sequence[Metric]) -> pd.DataFrame:
             "unit": [metric.unit for metric in metrics],
             "evidence": [str(metric.evidence) for metric in metrics],
             "read_with": [
-                "; ".join(f"{name.replace('_', ' ')}: {text}" for name, text in metric.reported.items())
+                "; ".join(
+                    f"of {text}" if name == "of" else f"{name.replace('_', ' ')}: {text}"
+                    for name, text in metric.reported.items()
+                )
                 for metric in metrics
             ],
         },

@@ -34,21 +34,24 @@ def check_step_time(step: StepTime) -> tuple[Finding, ...]:
     """What a step time lacks to be a stable one."""
     found = []
     if step.samples_count == 1:
-        found.append(("one-step-sample", "one step was timed, which is no estimate of how much steps vary"))
+        found.append(_lacking(step, "one-step-sample", "one step was timed, which says nothing of how much steps vary"))
     elif step.spread_s is None:
-        found.append(("step-without-spread", f"the {step.statistic} of {step.samples_count} steps has no spread"))
+        message = f"the {step.statistic} of {step.samples_count} steps has no spread"
+        found.append(_lacking(step, "step-without-spread", message))
     if step.warmup_count is None:
-        found.append(("step-without-warmup", "it is not stated how many steps were left out as warm-up"))
-    return tuple(
-        Finding(
-            rule=rule,
-            severity=Severity.WARNING,
-            where=step.source,
-            message=message,
-            numbers={"samples_count": step.samples_count, "duration_s": step.duration_s},
-            advice="time several updates after compilation and warm-up, and give median and spread",
-        )
-        for rule, message in found
+        message = "it is not stated how many steps were left out as warm-up"
+        found.append(_lacking(step, "step-without-warmup", message))
+    return tuple(found)
+
+
+def _lacking(step: StepTime, rule: str, message: str) -> Finding:
+    return Finding(
+        rule=rule,
+        severity=Severity.WARNING,
+        where=step.source,
+        message=message,
+        numbers={"samples_count": step.samples_count, "duration_s": step.duration_s},
+        advice="time several updates after compilation and warm-up, and give median and spread",
     )
 
 

@@ -56,11 +56,11 @@ class StepConventions:
     )
     causal_factor: Fraction = field(
         default=Fraction(1, 2),
-        metadata={MEANING: "part of the square of scores whose FLOPs count; traffic of unfused scores is of all of it"},
+        metadata={MEANING: "part of the square of scores that is calculated; traffic is of all of it"},
     )
     fused_core_backward_factor: Fraction = field(
         default=Fraction(5, 2),
-        metadata={MEANING: "backward over forward FLOPs of a fused attention core, which computes its scores again"},
+        metadata={MEANING: "backward over forward FLOPs of a fused core, which redoes its scores"},
     )
     unfused_core_backward_factor: Fraction = field(
         default=Fraction(2), metadata={MEANING: "backward over forward of an unfused attention core"}
@@ -95,7 +95,7 @@ class StepConventions:
     optimizer_flop_per_parameter: Fraction = field(default=Fraction(12), metadata={MEANING: "FLOPs of AdamW"})
     mfu_numerator: MfuNumerator = field(
         default=MfuNumerator.MATMUL_WEIGHTS,
-        metadata={MEANING: "FLOPs that the utilization counts: forward plus backward factor"},
+        metadata={MEANING: "what the utilization counts, forward and backward"},
     )
     flop_share_of: FlopShareOf = field(
         default=FlopShareOf.EVERYTHING, metadata={MEANING: "what shares of FLOPs are taken of"}

@@ -19,7 +19,7 @@ from rocktools.cli.model_options import (
 )
 from rocktools.cli.model_results import (
     bounds_table,
-    conventions_table,
+    conventions_tables,
     floor_table,
     flop_table,
     gap_table,
@@ -110,10 +110,11 @@ def flops(
     """
     ledger = _flop_ledger(name, batch, convention, settings)
     metrics, findings = _metrics(ledger, batch, timing)
-    tables = {"ledger": flop_table(ledger)}
+    is_for_people = output.table_format is TableFormat.TABLE
+    tables = {"ledger": [flop_table(ledger)]}
     if metrics:
-        tables["metrics"] = metrics_table(metrics, is_for_people=output.table_format is TableFormat.TABLE)
-    tables["conventions"] = conventions_table(flop=ledger.conventions)
+        tables["metrics"] = [metrics_table(metrics, is_for_people=is_for_people)]
+    tables["conventions"] = conventions_tables(flop=ledger.conventions, is_for_people=is_for_people)
     head = {
         "model": ledger.model.name,
         "tokens_count": ledger.tokens_count,
@@ -172,13 +173,12 @@ def step(
         dtype=dtype,
         conventions=_changed(StepConventions(), settings),
     )
+    is_for_people = output.table_format is TableFormat.TABLE
     tables = {
-        "floor": floor_table(built),
-        "operations": operations_table(built),
-        "conventions": conventions_table(floor=built.conventions),
+        "floor": [floor_table(built)],
+        "operations": [] if part is None and is_for_people else [operations_table(built)],
+        "conventions": conventions_tables(floor=built.conventions, is_for_people=is_for_people),
     }
-    if part is None and output.table_format is TableFormat.TABLE:
-        del tables["operations"]
     head = {
         "model": built.model.name,
         "device": built.device.label,
@@ -223,12 +223,16 @@ def bounds(
     found = _lower_bounds(ledger, batch, floor, request)
     gap, is_simulated = _gap(ledger, batch, timing, floor, request)
     measured_s = timing.step_time if gap is None else gap.measured_s
-    tables = {"bounds": bounds_table(found, measured_s, floor)}
+    is_for_people = output.table_format is TableFormat.TABLE
+    tables = {"bounds": [bounds_table(found, measured_s, floor)]}
     if gap is not None:
-        tables["gap"] = gap_table(gap, is_simulated)
-    tables["conventions"] = conventions_table(flop=ledger.conventions, floor=floor.conventions)
+        tables["gap"] = [gap_table(gap, is_simulated)]
+    tables["conventions"] = conventions_tables(
+        flop=ledger.conventions, floor=floor.conventions, is_for_people=is_for_people and part is None
+    )
     head = {"model": ledger.model.name, "floor_s": floor.step_s, "measured_s": measured_s}
-    _emit(tables, part, output, "rocktools.model-bounds/1", head, () if gap is None else gap.findings)
+    findings = [*_doubts(timing), *(() if gap is None else gap.findings)]
+    _emit(tables, part, output, "rocktools.model-bounds/1", head, findings)
     return 0
 
 
@@ -270,7 +274,6 @@ def _metrics(
     ledger: FlopLedger, batch: BatchRequest, timing: TimingRequest
 ) -> tuple[Sequence[Metric], Sequence[Finding]]:
     from rocktools.analytic.rates import step_metrics
-    from rocktools.analytic.step_checks import check_step_time
 
     if timing.step_time is None:
         return (), ()
@@ -281,16 +284,22 @@ def _metrics(
             f"MFU and tokens/s/device of a step time say nothing without {missing}",
             hint="--step-time S --devices N --device MI355X",
         )
-    measured = timing.step_time_of()
     metrics = step_metrics(
-        measured,
+        timing.step_time_of(),
         ledger,
         peak=read_one_device(timing.device).peak(timing.dtype),
         devices_count=batch.devices,
         dtype=timing.dtype,
         padding="every slot of a sequence counts, padding included",
     )
-    return metrics, check_step_time(measured)
+    return metrics, _doubts(timing)
+
+
+def _doubts(timing: TimingRequest) -> Sequence[Finding]:
+    """What the step time lacks to be a stable one; none where there is no time."""
+    from rocktools.analytic.step_checks import check_step_time
+
+    return () if timing.step_time is None else check_step_time(timing.step_time_of())
 
 
 def _floor(
@@ -371,7 +380,7 @@ def _gap(
 
 
 def _emit(
-    tables: Mapping[str, Table],
+    tables: Mapping[str, Sequence[Table]],
     part: str | None,
     output: TableOutput,
     schema: str,
@@ -383,7 +392,7 @@ def _emit(
     if part is not None and part not in tables:
         raise UsageError("no-such-part", f"there is no {part} here", hint=f"one of: {', '.join(tables)}")
     if part is not None or is_flat:
-        emit_table(tables[part or next(iter(tables))], output, findings=findings)
+        emit_table(tables[part or next(iter(tables))][0], output, findings=findings)
     else:
-        emit_tables(list(tables.values()), output, schema=schema, head=head)
+        emit_tables([table for group in tables.values() for table in group], output, schema=schema, head=head)
     emit_findings(findings)

@@ -106,16 +106,23 @@ def gap_table(gap: CeilingGap, is_simulated: bool) -> Table:
     return spec_table(gap_frame(gap), CEILING_GAP, title, notes=[note], is_simulated=is_simulated)
 
 
-def conventions_table(*, flop: object = None, floor: object = None) -> Table:
-    """The conventions of useful FLOPs, of the floor under a step, or of both."""
+def conventions_tables(*, flop: object = None, floor: object = None, is_for_people: bool) -> list[Table]:
+    """MODEL_CONVENTIONS of useful FLOPs, of the floor under a step, or of both; for people a table of each."""
     from rocktools.analytic.conventions import describe_conventions
     from rocktools.analytic.model_tables import MODEL_CONVENTIONS, conventions_frame
 
     records = {"useful FLOPs": flop, "step floor": floor}
     described = {of: describe_conventions(record) for of, record in records.items() if record is not None}
-    changed = [each.name for group in described.values() for each in group if each.is_changed]
-    title = f"conventions, changed: {', '.join(changed)}" if changed else "conventions, all as they are by default"
-    return spec_table(conventions_frame(described), MODEL_CONVENTIONS, title)
+    groups = [{of: group} for of, group in described.items()] if is_for_people else [described]
+    tables = []
+    for group in groups:
+        frame = conventions_frame(group)
+        changed = frame.loc[frame["setting"].astype(str) != frame["default"].astype(str), "convention"]
+        if is_for_people:
+            frame = frame.drop(columns=["of", "default"] if changed.empty else ["of"])
+        state = f"changed: {', '.join(changed)}" if len(changed) else "all as they are by default"
+        tables.append(spec_table(frame, MODEL_CONVENTIONS, f"conventions of the {' and the '.join(group)}, {state}"))
+    return tables
 
 
 def spec_table(

@@ -78,7 +78,7 @@ def test_llama_unfused_and_with_more_tokens(run):
 def test_a_changed_convention_changes_the_result_and_is_named(run):
     ran = run("model", "step", *LLAMA, "--set", "causal_factor=1", "--set", "fused_core_backward_factor=2")
     assert "600.6 ms at least" in ran.out
-    assert "conventions, changed: causal_factor, fused_core_backward_factor" in ran.out
+    assert "conventions of the step floor, changed: causal_factor, fused_core_backward_factor" in ran.out
 
 
 def test_measured_step_is_split_into_what_the_ledger_knows(run, ledger):
