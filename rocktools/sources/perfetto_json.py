@@ -11,6 +11,7 @@ durations; the others, metadata aside, are counted and left out. What is read at
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import json
 import math
@@ -18,8 +19,9 @@ import re
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from io import BufferedIOBase
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from rocktools.errors import DamagedFile, InputError, NothingToRead, UnknownFormat
 from rocktools.findings import Finding, Severity
@@ -33,7 +35,7 @@ NEAR_CAP_RATIO = 0.99
 """A count from this part of a limit up to the limit is close to it; a little above it, too, is suspicious."""
 
 _OVER_CAP_RATIO = 1.001
-_PIECE_CHARACTERS = 1 << 20
+_PIECE_BYTES = 1 << 20
 _LONGEST_CHARACTERS = 64 << 20  # of what stands before the events, and of one event
 _ARRAY = re.compile(r'"traceEvents"\s*:\s*\[')
 _SKIPPED = re.compile(r"[\s,]*")
@@ -91,17 +93,15 @@ def convert_perfetto_json(path: Path, target: Path) -> PerfettoTrace:
         NothingToRead: there is no complete event in it.
     """
     builder = ProfileBuilder()
-    others_count, is_cut = 0, False
+    others_count = 0
     try:
         with _opened(path) as stream:
-            events = _Events(stream, path)
+            events = _Events(_Pieces(stream), path)
             for event in events:
                 others_count += not _add(builder, event)
-            is_cut = events.is_cut
-    except (OSError, EOFError, zlib.error) as error:
-        if not builder.events_count:
-            raise _unreadable(error, path) from error
-        is_cut = True
+    except OSError as error:
+        raise InputError("cannot-read", f"the file cannot be read: {error.strerror}", where=str(path)) from error
+    is_cut = events.is_cut
     if not builder.has_profile_names:
         raise UnknownFormat(
             "not-a-jax-trace",
@@ -142,15 +142,15 @@ def _add(builder: ProfileBuilder, event: Mapping[str, Any]) -> bool:
         elif event.get("name") == "thread_name":
             builder.name_thread(process, thread, name)
         return True
-    start, duration = event.get("ts"), event.get("dur", 0)
-    if kind != "X" or not _is_time(start) or not _is_time(duration):
+    start, duration = _time_ps(event.get("ts")), _time_ps(event.get("dur", 0))
+    if kind != "X" or start is None or duration is None:
         return not event  # JAX ends the list with an empty object
     builder.add_event(
         process,
         thread,
         name=str(event.get("name", "")),
-        start_ps=round(start * _PS_PER_US),
-        duration_ps=max(0, round(duration * _PS_PER_US)),
+        start_ps=start,
+        duration_ps=max(0, duration),
         details=details,
     )
     return True
@@ -161,16 +161,37 @@ def _key(value: Any) -> int | str:
     return value if isinstance(value, int) and abs(value) < 1 << 63 else str(value)
 
 
-def _is_time(value: Any) -> bool:
-    """Whether it is a number of microseconds that a profile can hold."""
-    return isinstance(value, (int, float)) and math.isfinite(value) and abs(value) < _LONGEST_US
+def _time_ps(value: Any) -> int | None:
+    """Microseconds as picoseconds; None where it is no number that a profile can hold."""
+    if not isinstance(value, (int, float)) or not math.isfinite(value) or abs(value) >= _LONGEST_US:
+        return None
+    return round(value * _PS_PER_US)
+
+
+class _Pieces:
+    """The text of a file, a piece at a time. A packed file that is cut, or damaged, ends where that begins."""
+
+    def __init__(self, stream: BufferedIOBase) -> None:
+        self._stream = stream
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+
+    def read(self) -> str:
+        """The next piece; "" at the end."""
+        while True:
+            try:
+                content = self._stream.read1(_PIECE_BYTES)
+            except (EOFError, zlib.error, gzip.BadGzipFile):
+                content = b""
+            text = self._decoder.decode(content, final=not content)
+            if text or not content:
+                return text
 
 
 class _Events:
     """The objects of the list of events, one at a time."""
 
-    def __init__(self, stream: TextIO, path: Path) -> None:
-        self._stream = stream
+    def __init__(self, pieces: _Pieces, path: Path) -> None:
+        self._pieces = pieces
         self._path = path
         self._text = ""
         self._at = 0
@@ -208,7 +229,7 @@ class _Events:
 
     def _more(self) -> bool:
         """Read on, and forget what was used; False at the end."""
-        piece = self._stream.read(_PIECE_CHARACTERS)
+        piece = self._pieces.read()
         self._text, self._at = self._text[self._at :] + piece, 0
         return bool(piece)
 
@@ -232,19 +253,10 @@ class _Events:
         )
 
 
-def _opened(path: Path) -> TextIO:
+def _opened(path: Path) -> BufferedIOBase:
     with path.open("rb") as stream:
         is_packed = stream.read(2) == _GZIP_MAGIC
-    if is_packed:
-        return gzip.open(path, "rt", encoding="utf-8", errors="replace")
-    return path.open("r", encoding="utf-8", errors="replace")
-
-
-def _unreadable(error: Exception, path: Path) -> InputError:
-    if isinstance(error, (EOFError, zlib.error, gzip.BadGzipFile)):
-        return DamagedFile("perfetto-json-cut", f"the packed file is damaged: {error}", where=str(path))
-    text = error.strerror if isinstance(error, OSError) else str(error)
-    return InputError("cannot-read", f"the file cannot be read: {text}", where=str(path))
+    return gzip.open(path, "rb") if is_packed else path.open("rb")
 
 
 def _findings(path: Path, count: int, *, is_cut: bool) -> tuple[Finding, ...]:

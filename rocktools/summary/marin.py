@@ -58,9 +58,7 @@ def marin_document(summary: Summary, *, hot_operations_count: int = HOT_OPERATIO
         "trace_provenance": _trace_provenance(summary, operations),
         "step_time": _step_time(_or_none(summary.steps)),
         "time_breakdown": _time_breakdown(_or_none(summary.overlap), summary.quality.overview.basis),
-        "hot_ops": []
-        if operations is None
-        else [_hot_op(each) for each in operations.operations[:hot_operations_count]],
+        "hot_ops": [_hot_op(each) for each in listed],
         "semantic_families": _families(summary, operations),
         "communication_ops": _communication(_or_none(summary.collectives)),
         "gap_before_ops": _gaps(_or_none(summary.gaps)),
