@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from compute_files import write_pass, write_sysinfo
 
 from rocktools.errors import DamagedFile, InputError, NothingToRead, UnknownFormat
 from rocktools.frames import AGENTS, COUNTED_DISPATCHES, COUNTER_VALUES, PROCESSES, require_frame
@@ -185,3 +186,91 @@ def test_values_of_real_workloads_are_those_of_the_raw_lists(shared, name):
     known = {key: value for key, value in wanted.items() if "@" not in key[1] and key in found}
     assert len(known) > 400
     assert [key for key, value in known.items() if value not in found[key]] == []
+
+
+# Since 3.6: a file in the long form for each pass.
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_files_of_single_passes_are_passes_of_their_own(tmp_path, is_packed):
+    folder = tmp_path / "w"
+    write_pass(folder, 0, {"SQ_WAVES": (8, 8)}, durations_ns=(1_000, 1_100), is_packed=is_packed)
+    write_pass(folder, 10, {"TCC_HIT_sum": (30, 31)}, durations_ns=(900, 950), is_packed=is_packed)
+    write_pass(folder, 2, {"TCC_MISS_sum": (10, 11)}, is_packed=is_packed)
+    assert is_workload(folder)
+    frames = read(folder)
+    assert passes(frames) == {"w/00": {"SQ_WAVES"}, "w/01": {"TCC_MISS_sum"}, "w/02": {"TCC_HIT_sum"}}
+    assert frames.has_pass_times
+    last = frames.counted[(frames.counted["pass"] == "w/02").to_numpy()]
+    assert (last["pass_end_ns"] - last["pass_start_ns"]).tolist() == [900, 950]
+
+
+def test_what_analyze_merged_of_them_is_not_read_twice(tmp_path):
+    folder = tmp_path / "w"
+    single = write_pass(folder, 0, {"SQ_WAVES": (8, 8)})
+    (folder / "pmc_perf.csv").write_bytes(single.read_bytes())
+    assert len(read(folder).values) == 2
+    assert len(read(folder / "pmc_perf.csv").values) == 2
+
+
+def test_a_packed_copy_beside_the_file_is_the_same_pass(tmp_path):
+    folder = tmp_path / "w"
+    write_pass(folder, 0, {"SQ_WAVES": (8, 8)})
+    write_pass(folder, 0, {"SQ_WAVES": (8, 8)}, is_packed=True)
+    assert passes(read(folder)) == {"w/00": {"SQ_WAVES"}}
+
+
+def test_a_merged_file_alone_may_be_packed(tmp_path):
+    folder = tmp_path / "w"
+    packed = write_pass(folder, 0, {"SQ_WAVES": (8, 8)}, is_packed=True)
+    packed.rename(folder / "pmc_perf.csv.gz")
+    assert is_workload(folder)
+    assert read(folder).values["sum_value"].tolist() == [8, 8]
+
+
+def test_passes_that_left_nothing_are_named(tmp_path):
+    folder = tmp_path / "w"
+    (folder / "perfmon").mkdir(parents=True)
+    for number in range(3):
+        (folder / "perfmon" / f"pmc_perf_{number}.yaml").write_text("jobs:\n- pmc: [SQ_WAVES, TCC_HIT_sum]\n")
+    write_pass(folder, 0, {"SQ_WAVES": (8, 8)})
+    frames = read(folder)
+    assert [(finding.rule, dict(finding.numbers)) for finding in frames.findings] == [
+        ("passes-missing", {"missing_count": 2, "planned_count": 3})
+    ]
+    assert "pmc_perf_1, pmc_perf_2" in frames.findings[0].message
+    assert frames.requested == {"SQ_WAVES", "TCC_HIT_sum"}
+
+
+def test_sysinfo_of_later_versions_gives_the_same_facts(tmp_path):
+    folder = tmp_path / "w"
+    write_pass(folder, 0, {"SQ_WAVES": (8, 8)})
+    write_sysinfo(
+        folder, workload_path="/w", gpu_arch="gfx950", gpu_model="MI355X", num_xcd=8, cu_per_gpu=256, simd_per_cu=4,
+        wave_size=64, max_sclk=2400, num_memory_channels=128,
+    )  # fmt: skip
+    agent = read(folder).agents.iloc[0]
+    assert (agent["arch"], agent["xcc_count"], agent["cu_count"]) == ("gfx950", 8, 256)
+    assert agent["max_engine_hz"] == 2_400_000_000
+
+
+def test_a_damaged_packed_file_names_itself(tmp_path):
+    folder = tmp_path / "w"
+    path = write_pass(folder, 0, {"SQ_WAVES": (8, 8)}, is_packed=True)
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(InputError, match="results_pmc_perf_0"):
+        read(folder)
+
+
+@pytest.mark.conformance
+def test_single_passes_of_a_real_workload_say_what_its_merged_file_says(shared, tmp_path):
+    source = shared / "data" / "rocprofv3-csv" / "rocprof-compute_torch_trace_MI300X_A1"
+    (tmp_path / "pmc_perf.csv").write_bytes((source / "pmc_perf.csv").read_bytes())
+    merged, single = read(tmp_path), read(source)
+    key = ["dispatch_id", "counter"]
+    ours, theirs = (
+        each.values.astype({"counter": str}).sort_values(key)[[*key, "sum_value"]].reset_index(drop=True)
+        for each in (single, merged)
+    )
+    assert len(ours) > 100
+    assert ours.equals(theirs)
