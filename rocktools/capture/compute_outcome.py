@@ -203,14 +203,25 @@ def _check_end(folder: Path, marker: WorkloadMarker) -> list[Finding]:
 
 def _no_folder(place: str, found: tuple[Path, ...], marker: WorkloadMarker) -> Finding:
     if found:
-        names = ", ".join(path.name for path in found)
-        message = f"there are {len(found)} folders of results, {names}, where one run leaves one"
-        return _fault("compute-several-folders", place, message, "run in a new folder, without variables of a rank")
+        return _fault(
+            "compute-several-folders",
+            place,
+            f"there are {len(found)} folders of results, {', '.join(path.name for path in found)}, where one run leaves one",
+            "run in a new folder, without variables of a rank",
+        )
     if marker.files:
-        message = f"the results, {len(marker.files)} files when the run ended, are gone"
-        return _fault("compute-folder-wiped", place, message, "run it once more; share no folder between runs")
-    message = f"there is no folder of results, though the exit code is {marker.exit_code}"
-    return _fault("compute-no-results", place, message, "look into its output")
+        return _fault(
+            "compute-folder-wiped",
+            place,
+            f"the results, {len(marker.files)} files when the run ended, are gone",
+            "run it once more; share no folder between runs",
+        )
+    return _fault(
+        "compute-no-results",
+        place,
+        f"there is no folder of results (exit code {marker.exit_code})",
+        "look into its output",
+    )
 
 
 def _check_marker(results: Path, marker: WorkloadMarker) -> list[Finding]:
