@@ -16,6 +16,7 @@ from rocktools.batch.bundles import (
     Refusal,
     Refused,
     build_job,
+    build_refusal,
     extract_bundle,
     find_bundles,
     judge_bundle,
@@ -39,9 +40,11 @@ from rocktools.capture.compute_versions import ComputeVersion
 from rocktools.errors import CannotExtract, NothingToRead, UsageError
 from rocktools.findings import Finding, Severity
 from rocktools.replay.extract import JobProgram
-from rocktools.replay.refusals import ReplayKind
+from rocktools.replay.refusals import ReplayKind, is_collective
 from rocktools.replay.select import Selection, select_instruction
 from rocktools.workspace.programs import FoundProgram
+
+_TWINS = "kernel-has-twins"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,14 +234,16 @@ def _extract(
     try:
         bundle, replay = extract_bundle(job, selection, draft.wishes.replays)
     except CannotExtract as error:
-        draft.refuse(candidate, refusal_of_error(error))
+        # Where a start wraps a collective, the error names the start, and that has no better replay.
+        is_whole = not is_collective(selection.instruction)
+        draft.refuse(candidate, refusal_of_error(error) if is_whole else build_refusal(Refused.COLLECTIVE))
         return None
     if bundle is None:
         refusal = judge_kind(ReplayKind(replay.spec["kind"]), int(replay.spec["devices_count"]))
         assert refusal is not None  # nothing was written for that reason
         draft.refuse(candidate, refusal)
         return None
-    findings += replay.findings
+    findings += [finding for finding in replay.findings if finding.rule != _TWINS]  # the plan lists them
     return bundle
 
 

@@ -99,6 +99,11 @@ def classify_instruction(module: HloModule, instruction: Instruction, modules: S
     )
 
 
+def is_collective(instruction: Instruction) -> bool:
+    """Whether it exchanges data between devices; also one that an asynchronous start wraps."""
+    return instruction.opcode in _COLLECTIVES
+
+
 def is_start(instruction: Instruction) -> bool:
     """Whether a `-done` waits for what the instruction starts."""
     return instruction.opcode in _STARTS or (

@@ -61,6 +61,14 @@ def test_the_kernels_that_took_most_are_planned_and_collectives_are_refused(run,
     assert made.plan.kernels[0].program_sha256 == digest
 
 
+def test_a_collective_inside_of_an_asynchronous_start_is_refused_as_one(run, candidates, tmp_path):
+    """By itself it is refused as a part of its start, which would send people there in vain."""
+    made = planned(run, candidates, tmp_path / "replays", top=0)
+    reasons = {each.instruction: each.refusal.reason for each in made.plan.refused if "all-" in each.instruction}
+    assert set(reasons.values()) == {"collective"}
+    assert not [finding for finding in made.findings if finding.rule == "kernel-has-twins"]
+
+
 def test_a_library_s_kernel_has_the_name_of_the_trace(run, candidates, tmp_path):
     [kernel, *_] = planned(run, candidates, tmp_path / "replays").plan.kernels
     assert kernel.kernel.startswith("Cijk_")
