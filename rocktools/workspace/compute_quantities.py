@@ -83,7 +83,8 @@ _BY_DIES = frozenset(
         "lds_access_ratio",
     }
 )
-_AVERAGED = (Kind.PERCENT, Kind.SHARE, Kind.RATE)
+_QUOTIENTS = (Kind.PERCENT, Kind.SHARE, Kind.QUOTIENT)
+_AVERAGED = (*_QUOTIENTS, Kind.RATE)
 _LONGEST_NAME = 60  # in findings
 _EQUAL_RATIO = 1e-4  # up to which two values count as equal: the tool's tables have six decimals
 
@@ -340,7 +341,7 @@ def _known_reasons(kernel: _Kernel, quantity: str, tool: ToolValue) -> list[str]
         reasons.append("the tool took the number of dies from a table of models, not from what was counted")
     if since_lines is not True and (tool.kind in _AVERAGED or tool.kind is None):
         reasons.append(f"{_if(since_lines)}before 3.7 it took means over the ratios of single launches")
-    if tool.kind in (Kind.PERCENT, Kind.SHARE):
+    if tool.kind in _QUOTIENTS:
         reasons.append("it takes counters from different passes")
     return reasons
 

@@ -29,6 +29,7 @@ class Kind(str, Enum):
 
     PLAIN = "plain"
     COUNT = "count"  # for each launch, unless the tool was told to divide otherwise
+    QUOTIENT = "quotient"  # of counters, in our unit
     PERCENT = "percent"
     RATE = "rate"  # 10^9 per second of the counter pass
     SHARE = "share"  # percent of the tool's peak
@@ -123,7 +124,7 @@ TOOL_METRICS: tuple[ToolMetric, ...] = (
         },
     ),
     *_of(
-        Kind.PLAIN,
+        Kind.QUOTIENT,
         "2.1",
         {
             "active_workitems": "VALU Active Threads",
@@ -162,7 +163,7 @@ TOOL_METRICS: tuple[ToolMetric, ...] = (
         },
     ),
     *_of(Kind.PERCENT, "12.1", {"lds_utilisation": "Utilization", "lds_access_ratio": "Access Rate"}),
-    *_of(Kind.PLAIN, "12.2", {"lds_latency": "LDS Latency"}),
+    *_of(Kind.QUOTIENT, "12.2", {"lds_latency": "LDS Latency"}),
     *_of(Kind.PERCENT, "16.1", {"vl1d_utilisation": "Utilization", "vl1d_coalescing_ratio": "Coalescing"}),
     *_of(
         Kind.PERCENT,
