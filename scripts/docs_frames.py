@@ -65,6 +65,7 @@ _PRINTED_BY = {
     "STEP_OPERATIONS": "rocktools model step --part operations",
     "LOWER_BOUNDS": "rocktools model bounds",
     "CEILING_GAP": "rocktools model bounds --ledger",
+    "COMPONENT_RATES": "rocktools model bounds --part components",
 }
 # What passes between functions only, and no command prints.
 _INTERNAL = {

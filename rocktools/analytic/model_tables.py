@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from rocktools.analytic.ceiling_gap import CeilingGap
+from rocktools.analytic.component_rates import ComponentRate
 from rocktools.analytic.conventions import Convention
 from rocktools.analytic.lower_bounds import LowerBound, longest_bound
 from rocktools.analytic.model import Matrix, Transformer
@@ -152,6 +153,21 @@ LOWER_BOUNDS = FrameSpec(
         Column("is_longest", "bool", "whether it is the floor"),
         Column("basis", "category", "the numbers that it is made of"),
         Column("evidence", "category", "the weakest of theirs"),
+    ),
+)
+
+COMPONENT_RATES = FrameSpec(
+    name="COMPONENT_RATES",
+    meaning="One row per line of a ledger that has useful FLOPs: their rate on one device. No roofline points.",
+    key=("phase", "row"),
+    sort=(),
+    columns=(
+        Column("phase", "category", "forward or backward, without rematerialized work"),
+        Column("row", "category", "title of the line in the ledger"),
+        Column("duration_s", "float64", "summed durations, mean of devices and steps"),
+        Column("useful_flop", "int64", "of all devices in one step"),
+        Column("useful_flop_per_s", "float64", "of one device"),
+        Column("peak_ratio", "float64", "useful rate over the dense peak"),
     ),
 )
 
@@ -350,6 +366,21 @@ def bounds_frame(bounds: Sequence[LowerBound], measured_s: float | None) -> pd.D
             "is_longest": [bound is longest for bound in bounds],
             "basis": [bound.basis for bound in bounds],
             "evidence": [str(bound.evidence) for bound in bounds],
+        },
+    )
+
+
+def rates_frame(rates: Sequence[ComponentRate]) -> pd.DataFrame:
+    """COMPONENT_RATES."""
+    return _frame(
+        COMPONENT_RATES,
+        {
+            "phase": [rate.phase for rate in rates],
+            "row": [rate.title for rate in rates],
+            "duration_s": [rate.duration_s for rate in rates],
+            "useful_flop": [rate.useful_flop for rate in rates],
+            "useful_flop_per_s": [rate.flop_per_s for rate in rates],
+            "peak_ratio": [rate.peak_ratio for rate in rates],
         },
     )
 

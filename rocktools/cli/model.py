@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -25,6 +26,7 @@ from rocktools.cli.model_results import (
     gap_table,
     metrics_table,
     operations_table,
+    rates_table,
     spec_table,
 )
 from rocktools.cli.options import table_options
@@ -33,6 +35,7 @@ from rocktools.errors import UsageError
 
 if TYPE_CHECKING:
     from rocktools.analytic.ceiling_gap import CeilingGap
+    from rocktools.analytic.component_rates import ComponentRate
     from rocktools.analytic.lower_bounds import LowerBound
     from rocktools.analytic.rates import Metric
     from rocktools.analytic.step_model import StepModel
@@ -198,7 +201,7 @@ def step(
 @set_option
 @timing_options
 @bounds_options
-@_part_option("bounds", "gap", "conventions")
+@_part_option("bounds", "gap", "components", "conventions")
 @table_options()
 def bounds(
     name: str,
@@ -221,17 +224,18 @@ def bounds(
     ledger = _flop_ledger(name, batch, convention, flop_settings)
     floor = _floor(ledger, batch, timing, request, floor_settings)
     found = _lower_bounds(ledger, batch, floor, request)
-    gap, is_simulated = _gap(ledger, batch, timing, floor, request)
-    measured_s = timing.step_time if gap is None else gap.measured_s
+    measured = _measured(ledger, batch, timing, floor, request)
+    measured_s = timing.step_time if measured is None else measured.gap.measured_s
     is_for_people = output.table_format is TableFormat.TABLE
     tables = {"bounds": [bounds_table(found, measured_s, floor)]}
-    if gap is not None:
-        tables["gap"] = [gap_table(gap, is_simulated)]
+    if measured is not None:
+        tables["gap"] = [gap_table(measured.gap, measured.is_simulated)]
+        tables["components"] = [rates_table(measured.rates, floor.peak, is_simulated=measured.is_simulated)]
     tables["conventions"] = conventions_tables(
         flop=ledger.conventions, floor=floor.conventions, is_for_people=is_for_people and part is None
     )
     head = {"model": ledger.model.name, "floor_s": floor.step_s, "measured_s": measured_s}
-    findings = [*_doubts(timing), *(() if gap is None else gap.findings)]
+    findings = [*_doubts(timing), *(() if measured is None else measured.gap.findings)]
     _emit(tables, part, output, "rocktools.model-bounds/1", head, findings)
     return 0
 
@@ -363,20 +367,36 @@ def _lower_bounds(
     return found
 
 
-def _gap(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Measured:
+    """What a ledger says of a step."""
+
+    gap: CeilingGap
+    rates: Sequence[ComponentRate]
+    is_simulated: bool
+
+
+def _measured(
     ledger: FlopLedger, batch: BatchRequest, timing: TimingRequest, floor: StepModel, request: BoundsRequest
-) -> tuple[CeilingGap | None, bool]:
+) -> _Measured | None:
     from rocktools.analytic.ceiling_gap import split_ceiling_gap
-    from rocktools.analytic.measured_step import read_measured_step
+    from rocktools.analytic.component_rates import rate_components
+    from rocktools.analytic.measured_step import component_times, measured_step, read_ledger_document
     from rocktools.analytic.rates import useful_rate
 
     if request.ledger is None:
-        return None, False
-    measured = read_measured_step(request.ledger, step_s=timing.step_time, input_wait_s=request.input_wait)
-    rate = useful_rate(ledger.useful_flop, devices_count=batch.required_devices(), duration_s=floor.step_s)
+        return None
+    devices, where = batch.required_devices(), str(request.ledger)
+    document = read_ledger_document(request.ledger)
+    measured = measured_step(document, source=where, step_s=timing.step_time, input_wait_s=request.input_wait)
+    rate = useful_rate(ledger.useful_flop, devices_count=devices, duration_s=floor.step_s)
     ceiling = rate / floor.peak.flop_per_s
-    gap = split_ceiling_gap(measured, floor_s=floor.step_s, mfu_ceiling=ceiling, where=str(request.ledger))
-    return gap, measured.is_simulated
+    times = component_times(document, source=where)
+    return _Measured(
+        gap=split_ceiling_gap(measured, floor_s=floor.step_s, mfu_ceiling=ceiling, where=where),
+        rates=rate_components(times, ledger, devices_count=devices, peak=floor.peak),
+        is_simulated=measured.is_simulated,
+    )
 
 
 def _emit(

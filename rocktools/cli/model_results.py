@@ -9,10 +9,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from rocktools.analytic.ceiling_gap import CeilingGap
+    from rocktools.analytic.component_rates import ComponentRate
     from rocktools.analytic.lower_bounds import LowerBound
     from rocktools.analytic.rates import Metric
     from rocktools.analytic.step_model import StepModel
     from rocktools.analytic.useful_flop import FlopLedger
+    from rocktools.devices.device import Peak
     from rocktools.evidence import Evidence
     from rocktools.frames import FrameSpec
     from rocktools.render.table import Table
@@ -104,6 +106,21 @@ def gap_table(gap: CeilingGap, is_simulated: bool) -> Table:
     title = f"{100 * gap.mfu_ceiling:.1f} % MFU at most, {100 * gap.mfu:.1f} % measured: where the difference went"
     note = "points of MFU are divided by time; of the first and the last row they are the MFU itself"
     return spec_table(gap_frame(gap), CEILING_GAP, title, notes=[note], is_simulated=is_simulated)
+
+
+def rates_table(rates: Sequence[ComponentRate], peak: Peak, *, is_simulated: bool) -> Table:
+    """COMPONENT_RATES."""
+    from rocktools.analytic.model_tables import COMPONENT_RATES, rates_frame
+    from rocktools.evidence import weakest
+    from rocktools.units import format_si
+
+    stated = format_si(peak.flop_per_s, "FLOP/s")
+    title = f"useful FLOP/s of components, against {stated} {peak.sparsity} {peak.dtype}"
+    note = "useful FLOPs over summed durations: what is moved or calculated again is in the time only"
+    evidence = weakest(peak.evidence, *(rate.evidence for rate in rates))
+    return spec_table(
+        rates_frame(rates), COMPONENT_RATES, title, notes=[note], evidence=evidence, is_simulated=is_simulated
+    )
 
 
 def conventions_tables(*, flop: object = None, floor: object = None, is_for_people: bool) -> list[Table]:

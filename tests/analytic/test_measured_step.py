@@ -7,7 +7,8 @@ import json
 
 import pytest
 
-from rocktools.analytic.measured_step import measured_step, read_measured_step
+from rocktools.analytic.component_rates import ComponentTime
+from rocktools.analytic.measured_step import component_times, measured_step, read_ledger_document
 from rocktools.errors import InputError, NothingToRead, UnknownFormat
 
 
@@ -41,7 +42,6 @@ def test_replay_is_unknown_without_phases():
 @pytest.mark.parametrize(
     "change, error, words",
     [
-        ({"schema": "rocktools.table/1"}, UnknownFormat, "its schema is 'rocktools.table/1'"),
         ({"reconciliation": []}, NothingToRead, "no device has any kernel"),
         ({"reconciliation": [{}]}, UnknownFormat, "lacks an entry"),
         ({"reconciliation": None}, NothingToRead, "no device"),
@@ -56,10 +56,30 @@ def test_documents_that_are_none_are_refused(change, error, words):
 def test_files_that_are_none_are_refused(tmp_path):
     path = tmp_path / "ledger.json"
     with pytest.raises(InputError, match="cannot be read"):
-        read_measured_step(path)
-    for text in ("", "[1, 2", "[]", "3"):
+        read_ledger_document(path)
+    for text in ("", "[1, 2", "[]", "3", '{"schema": "rocktools.table/1"}'):
         path.write_text(text, encoding="utf-8")
         with pytest.raises(UnknownFormat, match="ledger-file"):
-            read_measured_step(path)
+            read_ledger_document(path)
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(UnknownFormat, match="no JSON"):
+        read_ledger_document(path)
     path.write_text(json.dumps(DOCUMENT), encoding="utf-8")
-    assert read_measured_step(path) == measured_step(DOCUMENT, source="ledger.json")
+    assert read_ledger_document(path) == DOCUMENT
+
+
+def test_rows_with_components_have_times():
+    forward = [
+        {"row": "Attention", "components": "attention", "mean_ns": 2e9},
+        {"row": "Pre-attention RMSNorm", "components": "pre_attention_norm", "mean_ns": None},
+        {"row": "Layer input", "components": None, "mean_ns": None},
+        {"row": "Total", "components": None, "mean_ns": 2e9},
+    ]
+    backward = [{"row": "MoE backward", "components": "router, expert_mlp", "mean_ns": 3e9}]
+    found = component_times({**DOCUMENT, "tables": {"forward": forward, "backward": backward}}, source="ledger.json")
+    assert found == (
+        ComponentTime(phase="forward", title="Attention", components=("attention",), duration_s=2.0),
+        ComponentTime(phase="backward", title="MoE backward", components=("router", "expert_mlp"), duration_s=3.0),
+    )
+    with pytest.raises(UnknownFormat, match="lacks an entry"):
+        component_times({**DOCUMENT, "tables": {"forward": [{}]}}, source="ledger.json")

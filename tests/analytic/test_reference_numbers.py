@@ -21,11 +21,12 @@ import reference_attribution as reference
 from spec_frames import make_frame
 
 from rocktools.analytic.batch import resolve_batch
+from rocktools.analytic.component_rates import ComponentTime, rate_components
 from rocktools.analytic.conventions import change_conventions
 from rocktools.analytic.lower_bounds import communication_bound, compute_bound, effective_bandwidth, memory_bound
 from rocktools.analytic.model_file import read_model
 from rocktools.analytic.occurrences import count_occurrences, parse_workload
-from rocktools.analytic.rates import ONE_SAMPLE, Metric, StepTime, mfu_if, step_metrics, useful_rate
+from rocktools.analytic.rates import ONE_SAMPLE, Metric, StepTime, mfu_if, step_metrics
 from rocktools.analytic.step_checks import check_profiled_step
 from rocktools.analytic.step_conventions import AttentionKernel, StepConventions
 from rocktools.analytic.step_model import Category, StepModel, build_step_model, score_bytes
@@ -193,10 +194,10 @@ def _workload_count(*, is_of_all: bool) -> float:
     return found.expected_count if is_of_all else found.expected_per_device_count
 
 
-def _component_rate(components: tuple[str, ...], time_ms: float, *, is_backward: bool = False) -> float:
-    row = _ledger().row(*components)
-    flop = row.backward_flop if is_backward else row.forward_flop
-    return useful_rate(flop, devices_count=DEVICES, duration_s=time_ms / 1e3) / 1e12
+def _component_rate(component: str, time_ms: float, *, phase: str = "forward") -> float:
+    time = ComponentTime(phase=phase, title=component, components=tuple(component.split("+")), duration_s=time_ms / 1e3)
+    (rate,) = rate_components([time], _ledger(), devices_count=DEVICES, peak=_mi355x().peak("bf16"))
+    return rate.flop_per_s / 1e12
 
 
 def _mfu_if(*durations_s: float) -> float:
@@ -274,8 +275,6 @@ def _shares(prefix: str, table: str, lines: Mapping[str, str]) -> dict[str, Comp
     return {f"{prefix}{letter}": functools.partial(_share, table, title) for letter, title in lines.items()}
 
 
-ATTENTION = ("attention projections", "attention core")
-MOE = ("experts", "router")
 COMPUTED: dict[str, Compute] = {
     "S0-N01": lambda: _mi355x().peak("bf16").flop_per_s / 1e15,
     "S0-N02": lambda: _mi355x().ridge("bf16"),
@@ -316,12 +315,12 @@ COMPUTED: dict[str, Compute] = {
     "S0-N66": lambda: -100 * MOE_SHARE.distance(_experts().share_of(_phases())),
     "S0-N67": lambda: -100 * _given(MOE_SHARE.distance_from_mean(_experts().share_of(_phases()))),
     "S0-N68": lambda: 100 * _experts().experts_ratio,
-    "S0-N70a": lambda: _component_rate(("experts",), 1541.8),
-    "S0-N70b": lambda: _component_rate(ATTENTION, 311.4),
-    "S0-N70c": lambda: _component_rate(MOE, 6065.2, is_backward=True),
-    "S0-N70d": lambda: _component_rate(ATTENTION, 958.2, is_backward=True),
-    "S0-N70e": lambda: _component_rate(("head",), 9.4),
-    "S0-N70f": lambda: _component_rate(("head",), 17.9, is_backward=True),
+    "S0-N70a": lambda: _component_rate("expert_mlp", 1541.8),
+    "S0-N70b": lambda: _component_rate("attention", 311.4),
+    "S0-N70c": lambda: _component_rate("router+expert_mlp", 6065.2, phase="backward"),
+    "S0-N70d": lambda: _component_rate("attention", 958.2, phase="backward"),
+    "S0-N70e": lambda: _component_rate("lm_head", 9.4),
+    "S0-N70f": lambda: _component_rate("lm_head", 17.9, phase="backward"),
     "S0-N71": lambda: _mfu_if(12.1282),
     "S0-N72": lambda: _mfu_if(12.1282, 14.561),
     "S0-N73": lambda: _phases().replay_ratio,

@@ -6,6 +6,7 @@ import json
 
 import pytest
 from command_line import assert_formats_agree
+from scoped_run import write_scoped_run
 
 from rocktools.attribution.ledger_document import SCHEMA as LEDGER_SCHEMA
 
@@ -26,7 +27,9 @@ def ledger(tmp_path):
         "idle_ns": 36_000_000,
     }
     phases = [{"row": "Rematerialized forward replay", "mean_ns": 2_210_500_000.0}]
-    document = {"schema": LEDGER_SCHEMA, "is_simulated": False, "reconciliation": [row], "tables": {"phases": phases}}
+    forward = [{"row": "Expert MLP", "components": "expert_mlp", "mean_ns": 1_541_800_000.0}]
+    tables = {"phases": phases, "forward": forward}
+    document = {"schema": LEDGER_SCHEMA, "is_simulated": False, "reconciliation": [row], "tables": tables}
     path = tmp_path / "ledger.json"
     path.write_text(json.dumps(document), encoding="utf-8")
     return path
@@ -88,9 +91,29 @@ def test_measured_step_is_split_into_what_the_ledger_knows(run, ledger):
     assert gap["rematerialized forward work"]["duration_s"] == 2.2105
     assert (gap["launch gaps"]["duration_s"], gap["launch gaps"]["state"]) == (None, "ambiguous")
     assert f"{gap['measured step']['mfu_points_ratio']:.4f}" == f"{63.494528761 / 8 / 2.5165824 / 20.759:.4f}"
+    (rate,) = run.rows(*arguments, "--part", "components")
+    assert (rate["row"], f"{rate['useful_flop_per_s'] / 1e12:.1f}") == ("Expert MLP", "1437.7")
     ran = run(*arguments, "--step-time", 20.605, "--input-wait", 0.01)
     assert "15.3 % measured: where the difference went" in ran.out
     assert "note [step-shorter-than-span]" in ran.err
+
+
+def test_a_ledger_of_rocktools_itself_is_read(run, tmp_path):
+    source, path = write_scoped_run(tmp_path / "run", devices_count=2), tmp_path / "ledger.json"
+    assert run("ledger", source, "-o", path).code == 0
+    arguments = ("--tokens", 8192, "--sequence", 4096, "--devices", 2, "--device", "MI355X", "--ledger", path)
+    ran = run("model", "bounds", "mixtral-8x7b", *arguments)
+    assert "SIMULATED" in ran.out
+    assert "warning [compute-below-floor]" in ran.err
+    gap = run.rows("model", "bounds", "mixtral-8x7b", *arguments, "--part", "gap")
+    told = [row["duration_s"] for row in gap if row["duration_s"] is not None]
+    assert sum(told[:-1]) == pytest.approx(told[-1])
+    lines = json.loads(path.read_text(encoding="utf-8"))["tables"]["forward"]
+    rates = run.rows("model", "bounds", "mixtral-8x7b", *arguments, "--part", "components")
+    timed = {row["row"]: row["mean_ns"] / 1e9 for row in lines if row["mean_ns"]}
+    assert {row["row"]: row["duration_s"] for row in rates if row["phase"] == "forward"} == {
+        title: timed[title] for title in ("Attention", "Router and top-k selection", "Expert MLP")
+    }
 
 
 def test_three_bounds_and_no_sum(run, ledger):
