@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from rocktools.evidence import Evidence
-from rocktools.render.report import Figure, Report, Section, Shown, absent_section, record_table
+from rocktools.render.report import Detail, Figure, Report, Section, Shown, absent_section, record_table
 from rocktools.render.report_charts import course_figure, ledger_figure, overlap_figure, steps_figure
 from rocktools.render.report_facts import findings_section, provenance_section
 from rocktools.render.report_hardware import counters_section, memory_section, roofline_section
@@ -19,6 +19,8 @@ from rocktools.render.report_verdict import verdict_of
 from rocktools.render.table import Table
 from rocktools.summary.document import Candidate, LedgerTable, Missing, Statistics, Steps, Summary
 from rocktools.units import count_noun, format_duration, format_ratio
+
+_STAMP = "SIMULATED: "  # stands above the title already
 
 
 def build_report(summary: Summary) -> Report:
@@ -41,7 +43,7 @@ def build_report(summary: Summary) -> Report:
     )
     made = "" if summary.generated_at_utc is None else f", {summary.generated_at_utc}"
     return Report(
-        title=summary.title,
+        title=summary.title.removeprefix(_STAMP),
         is_simulated=summary.is_simulated,
         verdict=verdict_of(summary),
         sections=sections,
@@ -61,21 +63,27 @@ def _candidates_section(summary: Summary) -> Section:
         return Section(anchor=anchor, heading=heading, absence="no number stands out enough to suggest something")
     columns = (
         Shown("title", "what it is about"),
-        Shown("subject", "operation, component, collective or device"),
+        Shown("subject", "operation, component, collective or device", lambda each: each.subject or None),
         Shown("most_saved_ns", "what a step would gain at most, if the cause vanished", evidence=Evidence.INFERRED),
         Shown("rationale", "why"),
-        Shown("numbers", "what it rests on", _numbers_of),
-        Shown("suggestions", "what to do, the cheapest first", lambda each: "; ".join(each.suggestions)),
     )
     table = record_table(
         "candidates",
-        "Candidates, each with the numbers that suggest it",
+        "Each with the numbers that suggest it",
         summary.candidates,
         columns,
         evidence=Evidence.INFERRED,
         is_simulated=summary.is_simulated,
     )
-    return Section(anchor=anchor, heading=heading, tables=(table,))
+    details = tuple(
+        Detail(
+            anchor=f"candidate-{place}",
+            title=each.title if not each.subject else f"{each.title}: {each.subject}",
+            lines=(("numbers", _numbers_of(each)), *(("try", text) for text in each.suggestions)),
+        )
+        for place, each in enumerate(summary.candidates, start=1)
+    )
+    return Section(anchor=anchor, heading=heading, tables=(table,), details=details, linked_table="candidates")
 
 
 def _numbers_of(candidate: Candidate) -> str:
@@ -213,7 +221,7 @@ def _ledger_section(summary: Summary) -> Section:
 
 def _ledger_table(table: LedgerTable, summary: Summary) -> Table:
     evidence = _weakest(row.evidence for row in table.rows if row.evidence is not None)
-    title = table.name.replace("_", " ")
+    title = table.name.replace("_", " ").capitalize()
     return record_table(
         f"ledger-{table.name}", title, table.rows, _LEDGER, evidence=evidence, is_simulated=summary.is_simulated
     )
