@@ -206,7 +206,7 @@ def _no_folder(place: str, found: tuple[Path, ...], marker: WorkloadMarker) -> F
         return _fault(
             "compute-several-folders",
             place,
-            f"there are {len(found)} folders of results, {', '.join(path.name for path in found)}, where one run leaves one",
+            f"there are {len(found)} folders of results ({', '.join(path.name for path in found)}); one run leaves one",
             "run in a new folder, without variables of a rank",
         )
     if marker.files:
