@@ -18,7 +18,7 @@ from rocktools.render.table import Table
 from rocktools.render.values import is_number_dtype, python_values
 
 _FOLDER = Path(__file__).resolve().parent / "page"
-_FIRST_ROWS = 100
+_FIRST_ROWS = 40
 _LONG_TEXT = 36
 
 

@@ -1,7 +1,7 @@
 "use strict";
 // Each table: all rows stand in a JSON block beside it; a page of them is in the document at any time.
 (() => {
-  const PAGE_ROWS = 100;
+  const PAGE_ROWS = 40;
 
   function compare(a, b) {
     if (a === null || b === null) return (a === null) - (b === null);
