@@ -77,4 +77,6 @@ def summary_of_operations(count: int) -> Summary:
         operations=operations,
         rest=None,
     )
-    return any_record(Summary, random, title="a step & its <operations>", is_simulated=True, operations=block)
+    return any_record(
+        Summary, random, title="a step & its <operations>", is_simulated=True, operations=block, candidates=()
+    )
