@@ -117,7 +117,7 @@ def communication_bound(
         UsageError: a number is not above 0, or the bandwidth is not measured, or not of the network.
     """
     _require_positive(bytes_per_device=bytes_per_device)
-    if fixed_s < 0:
+    if not 0 <= fixed_s < float("inf"):
         raise UsageError("bound-input", f"fixed_s must be at least 0, but is {fixed_s}")
     if bandwidth.evidence is not Evidence.MEASURED or bandwidth.level is not Level.NETWORK:
         raise UsageError(

@@ -63,20 +63,24 @@ def measured_step(
     try:
         rows: Sequence[Mapping[str, Any]] = document["reconciliation"] or ()
         phases = {row["row"]: row["mean_ns"] for row in document["tables"].get("phases", [])}
-        sums_ns = {name: sum(row[f"{name}_ns"] for row in rows) for name in names}
+        means_s = {f"{name}_s": _mean_s([row[f"{name}_ns"] for row in rows]) for name in names if rows}
+        replay_s = None if phases.get(_REPLAY_ROW) is None else _mean_s([phases[_REPLAY_ROW]])
         is_simulated = bool(document["is_simulated"])
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, OverflowError) as error:
         raise _incomplete(error, source) from error
     if not rows:
         raise NothingToRead(_REFERENCE, "no device has any kernel in this ledger", where=source)
-    replay_ns = phases.get(_REPLAY_ROW)
     return MeasuredStep(
-        **{f"{name}_s": sum_ns / len(rows) / NS_PER_S for name, sum_ns in sums_ns.items()},
-        replay_s=None if replay_ns is None else replay_ns / NS_PER_S,
+        **means_s,
+        replay_s=replay_s,
         input_wait_s=input_wait_s,
         step_s=step_s,
         is_simulated=is_simulated,
     )
+
+
+def _mean_s(durations_ns: Sequence[float]) -> float:
+    return sum(durations_ns) / len(durations_ns) / NS_PER_S
 
 
 def component_times(document: Mapping[str, Any], *, source: str) -> tuple[ComponentTime, ...]:
@@ -95,13 +99,13 @@ def component_times(document: Mapping[str, Any], *, source: str) -> tuple[Compon
                 phase=phase,
                 title=row["row"],
                 components=tuple(name.strip() for name in row["components"].split(",")),
-                duration_s=row["mean_ns"] / NS_PER_S,
+                duration_s=_mean_s([row["mean_ns"]]),
             )
             for phase in (FORWARD, BACKWARD)
             for row in document["tables"].get(phase, [])
             if row["components"] and row["mean_ns"]
         )
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, OverflowError) as error:
         raise _incomplete(error, source) from error
 
 

@@ -19,6 +19,7 @@ _FOLDER = Path(__file__).resolve().parent / "models"
 _REFERENCE = "model-file"
 _REQUIRED = ("schema", "model", "title", "sources", "layers", "width", "attention", "vocabulary", "head")
 _GROUPED = ("heads", "kv_heads", "head_width")
+_MOST_PARAMETERS = 10**15
 _LATENT = ("heads", "query_rank", "kv_rank", "plain_width", "rotated_width", "value_width")
 
 
@@ -80,6 +81,8 @@ def _build(file: YamlFile) -> Transformer:
         vocabulary_count=vocabulary_count,
         is_head_tied=file.require_text(_REFERENCE, ("head",), top["head"], choices=("tied", "untied")) == "tied",
     )
+    if model.parameters_count > _MOST_PARAMETERS:
+        raise file.complaint(_REFERENCE, (), f"the dimensions give {model.parameters_count:.1e} parameters")
     _check_parameters(file, top, model)
     return model
 

@@ -1,6 +1,8 @@
 """Results of the analytic model -> frames, one row per component, category, convention, metric, bound or part.
 
-What is not there has a reason in `state`; totals are the last row. Frames carry base units; nothing is rounded here.
+What is not there has a reason in `state`; totals are the last row. Frames carry base units; nothing is rounded here but
+FLOPs, which are exact integers in the records and float64 in frames: a step of 405 billion parameters and four million
+tokens has more of them than int64 holds.
 """
 
 from __future__ import annotations
@@ -67,12 +69,12 @@ FLOP_LEDGER = FrameSpec(
     sort=(),
     columns=(
         Column("component", "category", "of the model; the total is last"),
-        Column("forward_flop", "int64", "of the forward pass"),
-        Column("useful_flop", "int64", "forward times the training factor"),
+        Column("forward_flop", "float64", "of the forward pass"),
+        Column("useful_flop", "float64", "forward times the training factor"),
         Column("share_ratio", "float64", "of the total"),
         Column(
             "slots_flop",
-            "Int64",
+            "float64",
             "what buffers of fixed capacity make of it, padding included",
             "nothing is said about capacity, or it is no expert",
         ),
@@ -165,7 +167,7 @@ COMPONENT_RATES = FrameSpec(
         Column("phase", "category", "forward or backward, without rematerialized work"),
         Column("row", "category", "title of the line in the ledger"),
         Column("duration_s", "float64", "summed durations, mean of devices and steps"),
-        Column("useful_flop", "int64", "of all devices in one step"),
+        Column("useful_flop", "float64", "of all devices in one step"),
         Column("useful_flop_per_s", "float64", "of one device"),
         Column("peak_ratio", "float64", "useful rate over the dense peak"),
     ),
@@ -183,9 +185,10 @@ CEILING_GAP = FrameSpec(
         Column(
             "mfu_points_ratio",
             "float64",
-            "its part of ceiling minus measured MFU, divided by time; of the first and last row their MFU",
-            "it cannot be told apart: see `state`",
+            "its part of ceiling minus measured MFU, divided in proportion to time",
+            "the floor, the measured step, or it cannot be told apart: see `state`",
         ),
+        Column("mfu_ratio", "float64", "of the floor: the ceiling; and of the measured step", "a part of the time"),
         Column("state", "category", "why there is no number", "there is one"),
         Column("note", "category", "what it includes", "the floor, and the measured step"),
         Column("evidence", "category", "of the time"),
@@ -394,7 +397,8 @@ def gap_frame(gap: CeilingGap) -> pd.DataFrame:
             "part": ["floor: perfect kernels, nothing else", *(str(row.part) for row in gap.rows), "measured step"],
             "duration_s": times,
             "step_share_ratio": [None if time is None else time / gap.measured_s for time in times],
-            "mfu_points_ratio": [gap.mfu_ceiling, *(row.mfu_points_ratio for row in gap.rows), gap.mfu],
+            "mfu_points_ratio": [None, *(row.mfu_points_ratio for row in gap.rows), None],
+            "mfu_ratio": [gap.mfu_ceiling, *(None for _ in gap.rows), gap.mfu],
             "state": [None, *(None if row.absence is None else str(row.absence) for row in gap.rows), None],
             "note": [None, *(row.note for row in gap.rows), None],
             "evidence": ["analytic", *(str(row.evidence) for row in gap.rows), "measured"],

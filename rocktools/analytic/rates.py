@@ -101,7 +101,8 @@ class StepTime:
     source: str
 
     def __post_init__(self) -> None:
-        if not 0 < self.duration_s < float("inf") or self.samples_count < 1:
+        has_spread = self.spread_s is None or 0 <= self.spread_s < float("inf")
+        if not (0 < self.duration_s < float("inf") and self.samples_count >= 1 and has_spread):
             raise UsageError(
                 "step-time", f"a step of {self.duration_s} s, {self.samples_count} times, was not measured"
             )

@@ -232,7 +232,7 @@ def _request(record: type, name: str, options: tuple[Callable[[_Function], _Func
 
 
 _positive = click.FloatRange(min=0, min_open=True)
-_count = click.IntRange(min=1)
+_count = click.IntRange(min=1, max=10**15)
 
 batch_options = _request(
     BatchRequest,

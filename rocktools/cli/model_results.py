@@ -104,7 +104,7 @@ def gap_table(gap: CeilingGap, is_simulated: bool) -> Table:
     from rocktools.analytic.model_tables import CEILING_GAP, gap_frame
 
     title = f"{100 * gap.mfu_ceiling:.1f} % MFU at most, {100 * gap.mfu:.1f} % measured: where the difference went"
-    note = "points of MFU are divided by time; of the first and the last row they are the MFU itself"
+    note = "points of MFU are divided in proportion to time"
     return spec_table(gap_frame(gap), CEILING_GAP, title, notes=[note], is_simulated=is_simulated)
 
 

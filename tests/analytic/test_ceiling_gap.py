@@ -83,6 +83,8 @@ def test_a_floor_above_the_measured_compute_is_doubted():
     "change, words",
     [
         ({"idle_s": 1.0}, "step-does-not-add-up"),
+        ({"idle_s": float("nan")}, "step-does-not-add-up"),
+        ({"span_s": float("nan")}, "step-does-not-add-up"),
         ({"idle_s": -0.036, "compute_s": 12.2}, "step-does-not-add-up"),
         ({"input_wait_s": 0.1}, "input-above-idle"),
         ({"input_wait_s": -0.1}, "input-above-idle"),

@@ -64,6 +64,7 @@ def test_bounds_overlap_so_the_longest_is_the_floor():
         lambda: memory_bound(-1.0, bandwidth=HBM),
         lambda: memory_bound(float("nan"), bandwidth=HBM),
         lambda: communication_bound(1.0, bandwidth=MEASURED, fixed_s=-1.0),
+        lambda: communication_bound(1.0, bandwidth=MEASURED, fixed_s=float("nan")),
         lambda: effective_bandwidth(0.0, source="nobody"),
     ],
 )

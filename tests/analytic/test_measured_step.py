@@ -46,6 +46,8 @@ def test_replay_is_unknown_without_phases():
         ({"reconciliation": [{}]}, UnknownFormat, "lacks an entry"),
         ({"reconciliation": None}, NothingToRead, "no device"),
         ({"tables": None}, UnknownFormat, "lacks an entry"),
+        ({"reconciliation": [{**_row(1), "idle_ns": "1"}]}, UnknownFormat, "lacks an entry"),
+        ({"tables": {"phases": [{"row": "Rematerialized forward replay", "mean_ns": "1"}]}}, UnknownFormat, "entry"),
     ],
 )
 def test_documents_that_are_none_are_refused(change, error, words):

@@ -56,6 +56,7 @@ def test_files_keep_the_schema(path):
 
 MISTAKES = [
     ("schema: rocktools.model/1", "schema: other/1", UnsupportedVersion, "other/1"),
+    ("layers: 4", "layers: 1000000000000", InputError, "parameters"),
     ("layers: 4", "layers: 0", InputError, "mine.yaml:5: layers"),
     ("width: 64\n", "width: wide\n", InputError, "mine.yaml:6: width"),
     ("kv_heads: 2", "kv_heads: 3", InputError, "3 heads of keys and values do not divide 4 heads"),
@@ -84,7 +85,8 @@ def test_mistakes_are_named(old, new, error, words):
 
 SCHEMA_KNOWS = [each for each in MISTAKES if each[3] not in
     {"3 heads of keys and values do not divide 4 heads", "5 cannot be chosen from 4", "'layers' is missing",
-     "must be fewer than the 4 layers", "must be all of the 4 layers, but is 1", "the file says 99,999"}]  # fmt: skip
+     "must be fewer than the 4 layers", "must be all of the 4 layers, but is 1", "the file says 99,999",
+     "parameters"}]  # fmt: skip
 
 
 @pytest.mark.parametrize("old, new, _error, words", SCHEMA_KNOWS, ids=[words for *_, words in SCHEMA_KNOWS])

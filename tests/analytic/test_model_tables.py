@@ -49,11 +49,18 @@ def test_flop_rows_add_up_and_slots_are_missing_where_nothing_is_said():
     )
     assert plain["slots_flop"].isna().all()
     for frame in (plain, padded):
-        assert frame["useful_flop"].iloc[:-1].sum() == frame["useful_flop"].iloc[-1]
+        assert frame["useful_flop"].iloc[:-1].sum() == pytest.approx(frame["useful_flop"].iloc[-1])
         assert frame["share_ratio"].iloc[:-1].sum() == pytest.approx(1)
     experts, total = padded.set_index("component").loc[["experts", "Total"]].to_dict("records")
     assert experts["slots_flop"] == 2 * experts["useful_flop"]
-    assert total["slots_flop"] - total["useful_flop"] == experts["useful_flop"]
+    assert total["slots_flop"] - total["useful_flop"] == pytest.approx(experts["useful_flop"])
+
+
+def test_flop_may_be_more_than_int64_holds():
+    """70 billion parameters and 134 million tokens, or 405 billion and 16 million as Llama 3 405B was trained."""
+    ledger = build_flop_ledger(read_model("llama-3-70b"), tokens_count=2**27, sequence_tokens=8192)
+    assert ledger.useful_flop > 2**63
+    assert model_tables.flop_frame(ledger)["useful_flop"].iloc[-1] == float(ledger.useful_flop)
 
 
 def test_categories_and_operations_add_up_to_the_same_step():
@@ -83,8 +90,8 @@ def test_floor_and_parts_of_the_gap_add_up_to_the_measured_step():
     )
     frame = model_tables.gap_frame(split_ceiling_gap(measured, floor_s=2.0, mfu_ceiling=0.8))
     assert frame["duration_s"].iloc[:-1].sum() == pytest.approx(frame["duration_s"].iloc[-1])
-    points = frame["mfu_points_ratio"]
-    assert points.iloc[0] - points.iloc[1:-1].sum() == pytest.approx(points.iloc[-1])
+    first, last = frame["mfu_ratio"].iloc[0], frame["mfu_ratio"].iloc[-1]
+    assert first - frame["mfu_points_ratio"].sum() == pytest.approx(last)
     is_told = frame["duration_s"].notna()
     assert (frame["state"].isna() == is_told).all()
     assert not bool(pd.isna(frame["step_share_ratio"])[is_told].any())

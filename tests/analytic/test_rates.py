@@ -99,6 +99,7 @@ def test_no_device_is_no_denominator():
         ({"duration_s": 0.0}, "was not measured"),
         ({"duration_s": float("nan")}, "was not measured"),
         ({"samples_count": 0}, "was not measured"),
+        ({"spread_s": float("nan")}, "was not measured"),
     ],
 )
 def test_step_times_that_are_none_are_refused(change, words):

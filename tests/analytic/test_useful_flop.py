@@ -167,7 +167,7 @@ def test_flop_per_token_grow_by_attention_alone():
 
 
 def test_flop_are_exact_integers_above_what_floats_hold():
-    """Mixtral 8x22B at 2^40 tokens: 2.7e23 FLOP, an odd multiple of 2^40 times a weight count."""
+    """Mixtral 8x22B at 2^40 tokens: 2.7e23 FLOP, exactly 2^20 times those of 2^20 tokens."""
     ledger = build_flop_ledger(read_model("mixtral-8x22b"), tokens_count=2**40, sequence_tokens=4096)
     small = build_flop_ledger(read_model("mixtral-8x22b"), tokens_count=2**20, sequence_tokens=4096)
     assert ledger.useful_flop == small.useful_flop * 2**20

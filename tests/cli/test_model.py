@@ -90,7 +90,7 @@ def test_measured_step_is_split_into_what_the_ledger_knows(run, ledger):
     assert gap["exposed communication"]["duration_s"] == 8.595
     assert gap["rematerialized forward work"]["duration_s"] == 2.2105
     assert (gap["launch gaps"]["duration_s"], gap["launch gaps"]["state"]) == (None, "ambiguous")
-    assert f"{gap['measured step']['mfu_points_ratio']:.4f}" == f"{63.494528761 / 8 / 2.5165824 / 20.759:.4f}"
+    assert f"{gap['measured step']['mfu_ratio']:.4f}" == f"{63.494528761 / 8 / 2.5165824 / 20.759:.4f}"
     (rate,) = run.rows(*arguments, "--part", "components")
     assert (rate["row"], f"{rate['useful_flop_per_s'] / 1e12:.1f}") == ("Expert MLP", "1437.7")
     ran = run(*arguments, "--step-time", 20.605, "--input-wait", 0.01)
