@@ -60,11 +60,22 @@ class _Plane:
     Attributes:
         lines: thread -> its events, encoded.
         names: of events; stats: names of statistics, and texts.
+        encoded: name and text of a statistic -> its bytes in an event.
     """
 
     lines: dict[Key, bytearray] = field(default_factory=dict)
     names: _Names = field(default_factory=_Names)
     stats: _Names = field(default_factory=_Names)
+    encoded: dict[tuple[str, str], bytes] = field(default_factory=dict)
+
+    def stat(self, key: str, value: Any) -> bytes:
+        """A statistic of an event, encoded; a text is held once, and so is what it becomes."""
+        if not isinstance(value, str) or key in _NUMBERS:
+            return _bytes_field(_EVENT_STATS, _stat(self.stats, key, value))
+        found = self.encoded.get((key, value))
+        if found is None:
+            found = self.encoded[key, value] = _bytes_field(_EVENT_STATS, _stat(self.stats, key, value))
+        return found
 
 
 class ProfileBuilder:
@@ -105,15 +116,26 @@ class ProfileBuilder:
         self, process: Key, thread: Key, *, name: str, start_ps: int, duration_ps: int, details: Mapping[str, Any]
     ) -> None:
         """One event; its details become statistics."""
-        plane = self._planes.setdefault(process, _Plane())
-        content = bytearray()
-        content += _varint_field(_EVENT_METADATA, plane.names.number(name))
-        content += _varint_field(_EVENT_OFFSET, start_ps)
-        content += _varint_field(_EVENT_DURATION, duration_ps)
-        for key, value in details.items():
-            stat = _stat(plane.stats, str(key), value)
-            content += _bytes_field(_EVENT_STATS, stat)
-        plane.lines.setdefault(thread, bytearray()).extend(_bytes_field(LINE_EVENTS, content))
+        plane = self._planes.get(process)
+        if plane is None:
+            plane = self._planes.setdefault(process, _Plane())
+        content = b"".join(
+            [
+                _EVENT_METADATA_TAG,
+                _varint(plane.names.number(name)),
+                _EVENT_OFFSET_TAG,
+                _varint(start_ps & _MASK),
+                _EVENT_DURATION_TAG,
+                _varint(duration_ps),
+                *(plane.stat(key, value) for key, value in details.items()),
+            ]
+        )
+        line = plane.lines.get(thread)
+        if line is None:
+            line = plane.lines.setdefault(thread, bytearray())
+        line += _LINE_EVENTS_TAG
+        line += _varint(len(content))
+        line += content
         self.events_count += 1
 
     def write(self, target: Path, *, hostname: str) -> None:
@@ -180,9 +202,19 @@ def _tag(number: int, kind: int) -> bytes:
 
 
 def _varint(value: int) -> bytes:
+    """A whole number that is not negative, seven bits in each byte, the lowest first."""
+    if value < _SHORT_COUNT:
+        return _SHORT[value]
     pieces = bytearray()
     while value > 0x7F:
         pieces.append(value & 0x7F | 0x80)
         value >>= 7
     pieces.append(value)
     return bytes(pieces)
+
+
+# Most numbers are lengths and references: those of up to two bytes are ready.
+_SHORT_COUNT = 1 << 14
+_SHORT = [bytes([number]) if number < 0x80 else bytes([number & 0x7F | 0x80, number >> 7]) for number in range(1 << 14)]
+_EVENT_METADATA_TAG, _EVENT_OFFSET_TAG = _tag(_EVENT_METADATA, _VARINT), _tag(_EVENT_OFFSET, _VARINT)
+_EVENT_DURATION_TAG, _LINE_EVENTS_TAG = _tag(_EVENT_DURATION, _VARINT), _tag(LINE_EVENTS, _BYTES)
