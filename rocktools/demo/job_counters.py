@@ -70,14 +70,14 @@ class CountedRows:
 
 def count_values(job: SimulatedJob, rows: IntArray, took_ns: FloatArray) -> dict[str, IntArray]:
     """What each counter reads for these rows of the step, over all instances; GRBM's is that of one die."""
-    step, sites = job.step.rows, job.program.sites
+    step, sites = job.steps[0].rows, job.steps[0].program.sites
     does_work = step.kernel_index[rows] == 0
     mine = [sites[site] for site in step.site[rows].tolist()]
     is_matrix = np.array([one.arithmetic is not None and one.arithmetic.unit == "matrix" for one in mine])
     flop = np.array([one.flop for one in mine]) * does_work
     dtype = [one.arithmetic.dtype.upper() if one.arithmetic else "" for one in mine]
     special = np.array([one.transcendental_count for one in mine]) * does_work
-    grid = np.array([job.step.kernels[kernel].grid_workitems for kernel in step.kernel[rows].tolist()])
+    grid = np.array([job.kernels[kernel].grid_workitems for kernel in step.kernel[rows].tolist()])
     workitems = grid.prod(axis=1)
     read = np.where(does_work, np.array([one.read_bytes for one in mine]), workitems * _FURTHER_BYTES)
     written = np.where(does_work, np.array([one.written_bytes for one in mine]), workitems * _FURTHER_BYTES)
@@ -125,10 +125,10 @@ def _traffic(read: IntArray, written: IntArray, reuse: IntArray) -> dict[str, In
 
 def counted_rows(job: SimulatedJob, *, first_ns: int, number: int) -> CountedRows:
     """The first executions of every generated kernel in one step, one after the other."""
-    rows, timing = job.step.rows, job.step.timing
+    rows, timing = job.steps[0].rows, job.steps[0].timing
     is_launch = rows.kernel != WAIT
     dispatch_id = np.cumsum(is_launch)
-    is_generated = np.array([bool(site.thunk.kernel) for site in job.program.sites])
+    is_generated = np.array([bool(site.thunk.kernel) for site in job.steps[0].program.sites])
     taken = np.flatnonzero(is_launch & is_generated[np.where(is_launch, rows.site, 0)] & (rows.kernel_index == 0))
     order = np.argsort(rows.kernel[taken], kind="stable")
     of_kernel = rows.kernel[taken][order]
@@ -176,15 +176,15 @@ def _write_dispatches(
     writer: RocpdWriter, job: SimulatedJob, counted: CountedRows, *, agent: int, pid: int
 ) -> IntArray:
     """The counted dispatches; no calls were traced. Returns the ids of their events."""
-    kernel = job.step.rows.kernel[counted.row]
+    kernel = job.steps[0].rows.kernel[counted.row]
     code_object = writer.code_object(agent_id=agent)
     symbols: dict[str, int] = {}
     for number in np.unique(kernel).tolist():
-        one = job.step.kernels[number]
+        one = job.kernels[number]
         name = one.name + one.ending
         if name not in symbols:
             symbols[name] = writer.kernel_symbol(one.name, display_name=name, code_object_id=code_object)
-    kernels = [job.step.kernels[number] for number in kernel.tolist()]
+    kernels = [job.kernels[number] for number in kernel.tolist()]
     grid = np.array([one.grid_workitems for one in kernels])
     workgroup = np.array([one.workgroup_workitems for one in kernels])
     event = 1 + np.arange(len(kernel))

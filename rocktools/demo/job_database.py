@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from rocktools.demo.job_recording import CALL_NAMES, LOADING, Dispatches, RankRecording
 from rocktools.demo.job_timing import IntArray
-from rocktools.demo.launch_rows import Origin
 from rocktools.demo.library_kernels import KernelLaunch
 from rocktools.demo.packed_programs import DEVICES_COUNT
 from rocktools.demo.rocpd_defaults import CALL_CATEGORY, NODE_ID, RANGE_CATEGORY, RANGE_FUNCTION, START_NS
@@ -30,12 +29,12 @@ def process_id(rank: int) -> int:
     return FIRST_PID + 11 * rank
 
 
-def write_rank_database(recording: RankRecording, path: Path, *, registers: Registers, seed: int) -> None:
+def write_rank_database(recording: RankRecording, path: Path, *, registers: Sequence[Registers], seed: int) -> None:
     """Write the trace of a rank.
 
     Args:
         path: target; must not exist, its folder must.
-        registers: of the kernels of the program; others get made-up ones.
+        registers: of the kernels of each program; others get made-up ones.
         seed: of the job; with the rank it makes the label of the process.
     """
     pid = process_id(recording.rank)
@@ -73,22 +72,19 @@ class _Rows:
             self._writer.queue()
             self._writer.stream()
 
-    def write_kernels(self, recording: RankRecording, registers: Registers) -> IntArray:
-        """Code objects of libraries and of every loading of the program. Returns kernel ids: (loads, kernels)."""
+    def write_kernels(self, recording: RankRecording, registers: Sequence[Registers]) -> IntArray:
+        """Code objects of libraries and of every program that ran. Returns kernel ids: (programs, kernels)."""
         libraries = self._writer.code_object(agent_id=self._agent)
-        is_program = np.zeros(len(recording.kernels), dtype=bool)
-        is_program[np.unique(recording.dispatches.kernel[recording.dispatches.origin == Origin.PROGRAM])] = True
-        is_program &= np.array([kernel.name in registers for kernel in recording.kernels])
-        ids = np.zeros((1 + len(recording.loads_ns), len(recording.kernels)), dtype=np.int64)
+        ids = np.zeros((1 + int(recording.dispatches.program.max()), len(recording.kernels)), dtype=np.int64)
         by_name: dict[tuple[int, str], int] = {}
-        for load in range(len(ids)):
+        for program, of_program in zip(range(len(ids)), registers, strict=False):
             code_object = self._writer.code_object(agent_id=self._agent)
             for number, kernel in enumerate(recording.kernels):
-                place = code_object if is_program[number] else libraries
+                place = code_object if kernel.name in of_program else libraries
                 key = (place, kernel.name + kernel.ending)
                 if key not in by_name:
-                    by_name[key] = self._symbol(kernel, place, registers.get(kernel.name, _DEFAULT_REGISTERS))
-                ids[load, number] = by_name[key]
+                    by_name[key] = self._symbol(kernel, place, of_program.get(kernel.name, _DEFAULT_REGISTERS))
+                ids[program, number] = by_name[key]
         return ids
 
     def _symbol(self, kernel: KernelLaunch, code_object: int, registers: tuple[int, int, int]) -> int:
@@ -143,7 +139,7 @@ class _Rows:
             {
                 "id": row,
                 "dispatch_id": row,
-                "kernel_id": symbols[mine.load, mine.kernel],
+                "kernel_id": symbols[mine.program, mine.kernel],
                 "queue_id": 1 + mine.stream,
                 "stream_id": 1 + mine.stream,
                 "start": mine.start_ns,

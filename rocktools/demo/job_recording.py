@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rocktools.demo.job_scenario import Fault
 from rocktools.demo.job_simulation import SimulatedJob
 from rocktools.demo.job_timing import FloatArray, IntArray
 from rocktools.demo.launch_rows import WAIT, Origin
@@ -56,7 +55,7 @@ class Dispatches:
     Attributes:
         stack_id: of the call.
         kernel: index into the recording's kernels.
-        load: how often the program had been loaded anew when it was launched: its symbol belongs to that code object.
+        program: index of the program that was running.
         stream: 0 is the main stream.
         start_ns, end_ns, arrive_ns: trace clock; the last is when the last member of a collective had started.
         step: index of the recorded step.
@@ -65,7 +64,7 @@ class Dispatches:
 
     stack_id: IntArray
     kernel: IntArray
-    load: IntArray
+    program: IntArray
     stream: IntArray
     start_ns: IntArray
     end_ns: IntArray
@@ -107,7 +106,6 @@ class RankRecording:
         kernels: by number.
         calls, dispatches, copies, ranges: what happened.
         allocated: stack id and time of the one allocation that holds everything.
-        loads_ns: when the program was loaded anew, after the first time.
         end_ns: when the process ended.
     """
 
@@ -118,7 +116,6 @@ class RankRecording:
     copies: tuple[CopyRecord, ...]
     ranges: tuple[RangeRecord, ...]
     allocated: tuple[int, int]
-    loads_ns: tuple[int, ...]
     end_ns: int
 
 
@@ -163,22 +160,20 @@ class _Tape:
 
 def record_rank(job: SimulatedJob, rank: int) -> RankRecording:
     """What the profiler of this rank recorded."""
-    tape, kernels = _Tape(), list(job.step.kernels)
+    tape, kernels = _Tape(), list(job.kernels)
     tuning = _numbers(autotuning_kernels([kernel for kernel in kernels if not kernel.ending.startswith(" ")]), kernels)
     allocated_ns = JOB_START_NS - _ALLOCATED_BEFORE_NS
     allocated = tape.call(ALLOCATE, allocated_ns, allocated_ns + 400_000)
     parts: list[Dispatches] = []
     copies: list[CopyRecord] = []
     ranges: list[RangeRecord] = []
-    loads_ns: list[int] = []
     for step in range(job.plan.steps_count):
         times = _step_times(job, rank, step)
         ranges.append(tape.range(f"step {job.first_step + step}", times.begin, times.finish))
         ranges.append(tape.range(LOADING, times.begin + 900, times.loaded))
         if job.plan.compile_ns[step, rank] > 0:
             parts.append(_compile(tape, job, times, tuning))
-            loads_ns += [int(times.ready)] if step or Fault.WARM_UP_CAPTURE not in job.scenario.faults else []
-        parts.append(_launches(tape, job, times, len(loads_ns)))
+        parts.append(_launches(tape, job, times))
         copies += _copies(tape, job, times)
     calls, stack = tape.read()
     return RankRecording(
@@ -189,7 +184,6 @@ def record_rank(job: SimulatedJob, rank: int) -> RankRecording:
         copies=tuple(replace(each, stack_id=int(stack[each.stack_id])) for each in copies),
         ranges=tuple(replace(each, stack_id=int(stack[each.stack_id])) for each in ranges),
         allocated=(int(stack[allocated]), allocated_ns),
-        loads_ns=tuple(loads_ns),
         end_ns=int(calls.end_ns.max()) + 400_000_000,
     )
 
@@ -228,10 +222,10 @@ def _step_times(job: SimulatedJob, rank: int, step: int) -> _StepTimes:
         loaded=float(times.loaded[step, rank]) + JOB_START_NS,
         ready=float(times.ready[step, rank]) + JOB_START_NS,
         finish=float(times.finish[step, rank]) + JOB_START_NS,
-        launch=times.launch[step, :, rank] + JOB_START_NS,
-        start=times.start[step, :, rank] + JOB_START_NS,
-        end=times.end[step, :, rank] + JOB_START_NS,
-        arrive=times.arrive[step, :, rank] + JOB_START_NS,
+        launch=times.launch[step][:, rank] + JOB_START_NS,
+        start=times.start[step][:, rank] + JOB_START_NS,
+        end=times.end[step][:, rank] + JOB_START_NS,
+        arrive=times.arrive[step][:, rank] + JOB_START_NS,
         copies=times.copies[step, rank] + JOB_START_NS,
     )
 
@@ -249,16 +243,17 @@ def _compile(tape: _Tape, job: SimulatedJob, times: _StepTimes, tuning: IntArray
     zero = np.zeros(AUTOTUNED_COUNT, dtype=np.int64)
     start = (begins + 4_000).astype(np.int64)
     return Dispatches(
-        stack_id=places, kernel=rng.choice(tuning, AUTOTUNED_COUNT), load=zero, stream=zero, start_ns=start,
+        stack_id=places, kernel=rng.choice(tuning, AUTOTUNED_COUNT), program=zero, stream=zero, start_ns=start,
         end_ns=start + took.astype(np.int64), arrive_ns=start, step=np.full(AUTOTUNED_COUNT, times.step), site=none,
-        kernel_index=none, iterations=np.full((AUTOTUNED_COUNT, job.step.rows.iterations.shape[1]), -1),
+        kernel_index=none, iterations=np.full((AUTOTUNED_COUNT, job.steps[times.step].rows.iterations.shape[1]), -1),
         origin=np.full(AUTOTUNED_COUNT, int(Origin.WARM_UP)),
     )  # fmt: skip
 
 
-def _launches(tape: _Tape, job: SimulatedJob, times: _StepTimes, load: int) -> Dispatches:
+def _launches(tape: _Tape, job: SimulatedJob, times: _StepTimes) -> Dispatches:
     """What the program launches in one step, and the events between its streams."""
-    rows = job.step.rows
+    step = job.steps[times.step]
+    rows = step.rows
     is_wait = rows.kernel == WAIT
     tape.calls(CALL_NAMES.index(WAIT_EVENT), times.launch[is_wait] - _SHORT_CALL_NS, times.launch[is_wait])
     begins = (rows.stream > 0) & (rows.kernel_index == 0) & ~is_wait
@@ -267,13 +262,14 @@ def _launches(tape: _Tape, job: SimulatedJob, times: _StepTimes, load: int) -> D
         tape.calls(CALL_NAMES.index(function), at, at + _SHORT_CALL_NS)
     kept = np.flatnonzero(~is_wait)
     mine = rows.taken(kept)
-    functions = np.array([CALL_NAMES.index(_function(kernel)) for kernel in job.step.kernels])[mine.kernel]
+    functions = np.array([CALL_NAMES.index(_function(kernel)) for kernel in job.kernels])[mine.kernel]
     places = tape.calls(functions, times.launch[kept] - _CALL_NS, times.launch[kept])
     start = times.start[kept].astype(np.int64)
     return Dispatches(
-        stack_id=places, kernel=mine.kernel, load=np.full(len(mine), load), stream=mine.stream, start_ns=start,
-        end_ns=np.maximum(times.end[kept].astype(np.int64), start + 1), arrive_ns=times.arrive[kept].astype(np.int64),
-        step=np.full(len(mine), times.step), site=mine.site, kernel_index=mine.kernel_index,
+        stack_id=places, kernel=mine.kernel, program=np.full(len(mine), step.number), stream=mine.stream,
+        start_ns=start, end_ns=np.maximum(times.end[kept].astype(np.int64), start + 1),
+        arrive_ns=times.arrive[kept].astype(np.int64),
+        step=np.full(len(mine), times.step), site=step.first_site + mine.site, kernel_index=mine.kernel_index,
         iterations=mine.iterations, origin=mine.origin,
     )  # fmt: skip
 
@@ -289,7 +285,7 @@ def _function(kernel: KernelLaunch) -> str:
 
 def _copies(tape: _Tape, job: SimulatedJob, times: _StepTimes) -> list[CopyRecord]:
     """The batch to the device, and the loss from it, for which the host waits; stack ids are places."""
-    facts = PROGRAMS[job.scenario.program]
+    facts = PROGRAMS[job.steps[times.step].program.name]
     batch = facts.microsteps * facts.sequences_per_device * SEQUENCE_TOKENS * TOKEN_BYTES
     kinds = (("HOST_TO_DEVICE", batch), ("HOST_TO_DEVICE", batch), ("DEVICE_TO_HOST", 4))
     found = []

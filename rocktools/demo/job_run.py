@@ -20,9 +20,10 @@ from rocktools.demo.job_counters import COUNTED_QUANTITIES, PASSES, write_counte
 from rocktools.demo.job_database import process_id, write_rank_database
 from rocktools.demo.job_recording import record_rank
 from rocktools.demo.job_scenario import Fault, JobScenario
-from rocktools.demo.job_simulation import SimulatedJob, simulate_job
+from rocktools.demo.job_simulation import RECOMPILED, RECOMPILED_ID, SimulatedJob, simulate_job
+from rocktools.demo.job_steps import JobStep
 from rocktools.demo.job_truth import TRUTH_FOLDER, describe_job, write_truth
-from rocktools.demo.job_work import measure_program, read_registers
+from rocktools.demo.job_work import JobProgram, measure_program, read_registers
 from rocktools.demo.packed_programs import DEVICES_COUNT, SEQUENCE_TOKENS, PackedProgram, read_packed
 from rocktools.devices.files import read_device
 from rocktools.hlo.dumps import find_dumps, read_program
@@ -89,9 +90,11 @@ def write_demo_run(
         (run / name).mkdir()
     packed = read_packed(scenario.program)
     packed.write(run / HLO_FOLDER)
-    program = measure_program(read_program(find_dumps(run / HLO_FOLDER)[0]), read_device(DEVICE))
-    job = simulate_job(program, scenario)
-    registers = read_registers(packed.kernels_csv)
+    also = [read_packed(RECOMPILED)] if Fault.RECOMPILE in scenario.faults else []
+    for other in also:
+        other.write(run / HLO_FOLDER, program_id=RECOMPILED_ID)
+    job = simulate_job(_programs(run / HLO_FOLDER, [packed, *also]), scenario)
+    registers = [read_registers(one.kernels_csv) for one in (packed, *also)]
     todo, recordings = scenario.ranks_count + len(PASSES), []
     for rank in range(scenario.ranks_count):
         recording = record_rank(job, rank)
@@ -125,6 +128,13 @@ def write_demo_run(
         size_bytes=sum(path.stat().st_size for path in run.rglob("*") if path.is_file()),
         injected=tuple(each.name for each in job.injections),
     )
+
+
+def _programs(folder: Path, packed: list[PackedProgram]) -> list[JobProgram]:
+    """The dumped programs, in the order of their ids."""
+    device = read_device(DEVICE)
+    found = sorted((read_program(dump) for dump in find_dumps(folder)), key=lambda each: int(each.module.label))
+    return [measure_program(each, device, name=one.name) for each, one in zip(found, packed, strict=True)]
 
 
 def _facts(job: SimulatedJob, packed: PackedProgram) -> dict[str, Any]:
@@ -180,9 +190,7 @@ def step_log(job: SimulatedJob, packed: PackedProgram) -> str:
     usual_s = float(np.median(steady)) / NS_PER_S / (1 + _PROFILER_COST_RATIO)
     rng = np.random.default_rng([job.scenario.seed, 41])
     tokens = facts.microsteps * facts.sequences_per_device * SEQUENCE_TOKENS
-    flop = sum(
-        site.flop * count for site, count in zip(job.program.sites, _launch_counts(job), strict=True) if site.flop
-    )
+    flop = _flop_per_step(job.steps[0])
     first = max(job.scenario.first_step - _UNPROFILED_STEPS, 0)
     lines = ["# Simulated: no hardware produced these numbers."]
     loss = 10.4
@@ -196,8 +204,9 @@ def step_log(job: SimulatedJob, packed: PackedProgram) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _launch_counts(job: SimulatedJob) -> list[int]:
-    rows = job.step.rows
-    is_first = (rows.site >= 0) & (rows.kernel_index == 0)
-    counts: list[int] = np.bincount(rows.site[is_first], minlength=len(job.program.sites)).tolist()
-    return counts
+def _flop_per_step(step: JobStep) -> int:
+    """Of one device, as the compiler estimates them."""
+    rows = step.rows
+    launched = rows.site[(rows.site >= 0) & (rows.kernel_index == 0)]
+    counts = np.bincount(launched, minlength=len(step.program.sites)).tolist()
+    return sum(site.flop * count for site, count in zip(step.program.sites, counts, strict=True))

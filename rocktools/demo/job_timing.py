@@ -9,6 +9,7 @@ slower. Devices of one row are calculated together; everything else is sequentia
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,7 +65,7 @@ class JobPlan:
         delay_ns: the host does something else before it launches.
         compile_ns: the host compiles before it launches.
         speed_ratio: how much longer than usual the kernels of a device take.
-        row_ratio: (rows): how much longer each row of the step takes.
+        row_ratios: for each step: (rows): how much longer each of its rows takes.
         first_collective_ns: (steps): what the first collective of a step takes longer.
     """
 
@@ -72,7 +73,7 @@ class JobPlan:
     delay_ns: FloatArray
     compile_ns: FloatArray
     speed_ratio: FloatArray
-    row_ratio: FloatArray
+    row_ratios: tuple[FloatArray, ...]
     first_collective_ns: FloatArray
 
     @property
@@ -89,17 +90,17 @@ class JobTimes:
     """When everything happened, ns from the start of the job.
 
     Attributes:
-        launch, start, end: (steps, rows, devices): of every launch; those of waits are the host's only.
-        arrive: (steps, rows, devices): when the last member of a collective's group had started; the start elsewhere.
+        launch, start, end: for each step: (rows, devices): of every launch; those of waits are the host's only.
+        arrive: the same: when the last member of a collective's group had started; the start elsewhere.
         begin, loaded, ready, finish: (steps, devices): of the host: a step begins, its batch is there, it launches
             (behind delays and compilation), the loss is there.
         copies: (steps, devices, 3, 3): launch, start, end of two copies to the device and one from it.
     """
 
-    launch: FloatArray
-    start: FloatArray
-    end: FloatArray
-    arrive: FloatArray
+    launch: tuple[FloatArray, ...]
+    start: tuple[FloatArray, ...]
+    end: tuple[FloatArray, ...]
+    arrive: tuple[FloatArray, ...]
     begin: FloatArray
     loaded: FloatArray
     ready: FloatArray
@@ -113,15 +114,15 @@ class JobTimes:
         return np.diff(np.append(begins, self.finish[-1].max() + _AFTER_STEP_NS))
 
 
-def time_job(step: StepRows, plan: JobPlan, *, seed: int) -> JobTimes:
+def time_job(steps: Sequence[StepRows], plan: JobPlan, *, seed: int) -> JobTimes:
     """When everything happens. The same seed takes the same chances, whatever the plan."""
-    steps_count, devices_count, rows_count = plan.steps_count, plan.devices_count, len(step.rows)
+    steps_count, devices_count = plan.steps_count, plan.devices_count
     rng = np.random.default_rng([seed, 17])
     host = rng.uniform(0, _SKEW_NS, devices_count)
-    launch, start, end, arrive = (np.zeros((steps_count, rows_count, devices_count)) for _ in range(4))
+    runs: list[_Step] = []
     begin, loaded, ready, finish = (np.zeros((steps_count, devices_count)) for _ in range(4))
     copies = np.zeros((steps_count, devices_count, 3, 3))
-    for number in range(steps_count):
+    for number, step in enumerate(steps):
         chance = np.random.default_rng([seed, 19, number])
         begin[number] = host
         loaded[number] = host = host + plan.load_ns[number]
@@ -130,7 +131,7 @@ def time_job(step: StepRows, plan: JobPlan, *, seed: int) -> JobTimes:
         host, batch_end = _copy_batch(host, copies[number])
         run = _Step(step, plan, number, chance)
         run.launch_all(host, batch_end)
-        launch[number], start[number], end[number], arrive[number] = run.launch, run.start, run.end, run.arrive
+        runs.append(run)
         device_end = run.free.max(axis=0)
         copies[number, :, 2, 0] = run.host + _EVENT_NS
         copies[number, :, 2, 1] = np.maximum(run.host + _LAUNCH_TO_START_NS, device_end + _EVENT_TO_START_NS)
@@ -138,9 +139,16 @@ def time_job(step: StepRows, plan: JobPlan, *, seed: int) -> JobTimes:
         finish[number] = copies[number, :, 2, 2] + _SYNCHRONIZE_NS
         host = finish[number] + _AFTER_STEP_NS * chance.uniform(0.8, 1.2, devices_count)
     return JobTimes(
-        launch=launch, start=start, end=end, arrive=arrive, begin=begin, loaded=loaded, ready=ready, finish=finish,
+        launch=tuple(run.launch for run in runs),
+        start=tuple(run.start for run in runs),
+        end=tuple(run.end for run in runs),
+        arrive=tuple(run.arrive for run in runs),
+        begin=begin,
+        loaded=loaded,
+        ready=ready,
+        finish=finish,
         copies=copies,
-    )  # fmt: skip
+    )
 
 
 def _copy_batch(host: FloatArray, copies: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -161,7 +169,7 @@ class _Step:
         shape = (len(step.rows), plan.devices_count)
         self._step = step
         noise = np.exp(step.spread_ratio[:, None] * chance.normal(0, 1, shape))
-        self._duration = (step.base_ns * plan.row_ratio)[:, None] * noise
+        self._duration = (step.base_ns * plan.row_ratios[number])[:, None] * noise
         is_collective = (step.group >= 0)[:, None]
         self._duration = np.where(is_collective, self._duration, self._duration * plan.speed_ratio[number])
         first = np.flatnonzero(step.group >= 0)[:1]

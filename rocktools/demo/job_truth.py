@@ -7,6 +7,7 @@ truth/dispatches_<r>.csv   every recorded dispatch of a rank: site, loops, step,
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pandas as pd
 
 from rocktools.demo.job_recording import RankRecording
 from rocktools.demo.job_simulation import SimulatedJob
+from rocktools.demo.job_steps import JobStep
 from rocktools.demo.job_timing import OVERLAP_COST_RATIO
 from rocktools.demo.job_work import EFFICIENCIES, OWN_SHARE_RATIO
 from rocktools.demo.launch_rows import Origin
@@ -37,7 +39,7 @@ def write_truth(folder: Path, job: SimulatedJob, recordings: list[RankRecording]
 
 def describe_job(job: SimulatedJob) -> dict[str, Any]:
     """What was simulated; for the manifest, too."""
-    device = job.program.device
+    device = job.programs[0].device
     steps = range(job.first_step, job.first_step + job.plan.steps_count)
     return {
         "seed": job.scenario.seed,
@@ -55,35 +57,39 @@ def describe_job(job: SimulatedJob) -> dict[str, Any]:
 
 
 def build_sites(job: SimulatedJob) -> pd.DataFrame:
-    """One row per launch site, in the order of the thunk sequence."""
-    counts = np.bincount(job.step.rows.site[job.step.rows.site >= 0], minlength=len(job.program.sites))
-    return pd.DataFrame(
-        [
-            {
-                "thunk_id": site.thunk.thunk_id,
-                "instruction": site.thunk.instruction,
-                "kernel": site.thunk.kernel,
-                "kernels_count": len(site.kernels),
-                "stream": job.program.schedule.streams[int(job.program.schedule.stream_of_site[number])],
-                "launches_per_step_count": int(counts[number]) // max(len(site.kernels), 1),
-                "kind": str(site.kind),
-                "collective": site.collective,
-                "group_size": len(site.groups[0]) if site.groups else None,
-                "phase": site.phase,
-                "component": site.component,
-                "scope": site.scope,
-                "compute_flop": site.flop,
-                "transcendental_count": site.transcendental_count,
-                "unit": site.arithmetic.unit if site.arithmetic else "",
-                "dtype": site.arithmetic.dtype if site.arithmetic else "",
-                "read_bytes": site.read_bytes,
-                "written_bytes": site.written_bytes,
-                "payload_bytes": site.payload_bytes,
-                "alone_ns": round(site.ideal_ns),
-            }
-            for number, site in enumerate(job.program.sites)
-        ]
-    )
+    """One row per launch site, in the order of the thunk sequences: those of a second program last."""
+    of_programs = {step.number: step for step in job.steps}
+    return pd.DataFrame([row for number in sorted(of_programs) for row in _site_rows(of_programs[number])])
+
+
+def _site_rows(step: JobStep) -> Iterator[dict[str, object]]:
+    program = step.program
+    launched = step.rows.site[(step.rows.site >= 0) & (step.rows.kernel_index == 0)]
+    counts = np.bincount(launched, minlength=len(program.sites)).tolist()
+    for number, site in enumerate(program.sites):
+        yield {
+            "program_id": program.program.module.label,
+            "thunk_id": site.thunk.thunk_id,
+            "instruction": site.thunk.instruction,
+            "kernel": site.thunk.kernel,
+            "kernels_count": len(site.kernels),
+            "stream": program.schedule.streams[int(program.schedule.stream_of_site[number])],
+            "launches_per_step_count": counts[number],
+            "kind": str(site.kind),
+            "collective": site.collective,
+            "group_size": len(site.groups[0]) if site.groups else None,
+            "phase": site.phase,
+            "component": site.component,
+            "scope": site.scope,
+            "compute_flop": site.flop,
+            "transcendental_count": site.transcendental_count,
+            "unit": site.arithmetic.unit if site.arithmetic else "",
+            "dtype": site.arithmetic.dtype if site.arithmetic else "",
+            "read_bytes": site.read_bytes,
+            "written_bytes": site.written_bytes,
+            "payload_bytes": site.payload_bytes,
+            "alone_ns": round(site.ideal_ns),
+        }
 
 
 def build_rows(recording: RankRecording) -> pd.DataFrame:

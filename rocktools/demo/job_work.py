@@ -17,7 +17,7 @@ from types import MappingProxyType
 from rocktools.analytic.collectives import sent_bytes
 from rocktools.demo.launch_schedule import Schedule, unroll_program
 from rocktools.demo.library_kernels import Copies, KernelLaunch, LibraryOptions, choose_kernels
-from rocktools.demo.packed_programs import DEVICES_COUNT
+from rocktools.demo.packed_programs import DEVICES_COUNT, ProgramName
 from rocktools.devices.device import Device, Level
 from rocktools.hlo.arithmetic_kinds import ArithmeticKind, find_arithmetic_kinds
 from rocktools.hlo.cost import estimate_cost
@@ -125,14 +125,15 @@ class SiteWork:
 class JobProgram:
     """A program, what one execution of it launches, and what its sites work on, in the order of the schedule's."""
 
+    name: ProgramName
     program: CompiledProgram
     schedule: Schedule
     sites: tuple[SiteWork, ...]
     device: Device
 
 
-def measure_program(program: CompiledProgram, device: Device) -> JobProgram:
-    """What the program launches and works on, on this device."""
+def measure_program(program: CompiledProgram, device: Device, *, name: ProgramName) -> JobProgram:
+    """What the program of this name launches and works on, on this device."""
     schedule = unroll_program(program)
     module = program.module
     kinds = find_arithmetic_kinds(module)
@@ -141,7 +142,7 @@ def measure_program(program: CompiledProgram, device: Device) -> JobProgram:
         _timed(_site_work(thunk, module, kinds, choose_kernels(thunk, module, options)), device)
         for thunk in schedule.sites
     )
-    return JobProgram(program=program, schedule=schedule, sites=sites, device=device)
+    return JobProgram(name=name, program=program, schedule=schedule, sites=sites, device=device)
 
 
 def read_registers(kernels_csv: str) -> dict[str, tuple[int, int, int]]:

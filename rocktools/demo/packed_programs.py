@@ -15,12 +15,14 @@ from pathlib import Path
 from types import MappingProxyType
 
 from rocktools.errors import ContractError
+from rocktools.hlo.proto_fields import hlo_messages
 
 DEVICES_COUNT = 8
 """Devices that every program is compiled for."""
 
 _ARCHIVE = Path(__file__).with_name("programs.tar.xz")
 _VERSIONS = "versions.json"
+_PROGRAM_ID = 1  # of every program in the archive
 _KERNELS = "kernels.csv"
 
 
@@ -91,10 +93,20 @@ class PackedProgram:
     def facts(self) -> ProgramFacts:
         return PROGRAMS[self.name]
 
-    def write(self, folder: Path) -> None:
-        """Write the dump into a folder that is there."""
+    def write(self, folder: Path, *, program_id: int = 1) -> None:
+        """Write the dump into a folder that is there, as that of the program of this id."""
         for name, content in self.files.items():
-            (folder / name).write_bytes(content)
+            is_proto = program_id != _PROGRAM_ID and name.endswith(".hlo.pb")
+            target = folder / name.replace(f"module_{_PROGRAM_ID:04d}.", f"module_{program_id:04d}.")
+            target.write_bytes(_with_id(content, program_id) if is_proto else content)
+
+
+def _with_id(proto: bytes, program_id: int) -> bytes:
+    message = hlo_messages()["HloProto"]()
+    message.ParseFromString(proto)
+    message.hlo_module.id = program_id
+    content: bytes = message.SerializeToString()
+    return content
 
 
 def read_packed(name: ProgramName) -> PackedProgram:
