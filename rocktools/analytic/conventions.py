@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from rocktools.errors import UsageError, nearest_names
 
 _Record = TypeVar("_Record")
+_LARGEST = 1_000_000  # more is a slip, and would leave the range of floats
 MEANING = "meaning"
 """Key of the sentence in the metadata of a field."""
 
@@ -57,7 +58,7 @@ def change_conventions(record: _Record, settings: Mapping[str, str]) -> _Record:
     """The record with these conventions instead of its own.
 
     Args:
-        settings: name -> value as text: a number (2.5 or 5/2) of at least 0, true or false, or one of the choices.
+        settings: name -> value as text: a number from 0 on (2.5 or 5/2), true or false, or one of the choices.
 
     Raises:
         UsageError: there is no such convention, or the value does not fit it.
@@ -86,8 +87,8 @@ def _parsed(name: str, text: str, like: Any) -> Any:
         number = Fraction(text)
     except (ValueError, ZeroDivisionError):
         number = Fraction(-1)
-    if number < 0:
-        raise _misfit(name, text, "a number of at least 0")
+    if not 0 <= number <= _LARGEST:
+        raise _misfit(name, text, f"a number from 0 to {_LARGEST:,}")
     return number
 
 

@@ -43,6 +43,8 @@ class FlopConventions:
     )
 
 
+_MOST_SLOTS_RATIO = 1_000_000
+
 CONVENTIONS: Mapping[str, FlopConventions] = MappingProxyType(
     {
         "maxtext": FlopConventions(),
@@ -162,7 +164,7 @@ def build_flop_ledger(
         capacity_factor: slots of each expert are this times the assignments that balanced routing would give it.
 
     Raises:
-        UsageError: the tokens are no whole number of sequences, or a count is below 1.
+        UsageError: the tokens are no whole number of sequences, a count is below 1, or the conventions count nothing.
     """
     require_sequences(tokens_count, sequence_tokens)
     chosen = conventions or FlopConventions()
@@ -171,6 +173,8 @@ def build_flop_ledger(
         **_feed_forward(model, tokens_count, chosen),
         **_ends(model, tokens_count, chosen),
     }
+    if not chosen.training_factor:
+        raise UsageError("nothing-counted", "a training factor of 0 counts nothing", hint="1 counts inference")
     slots_ratio = _slots_ratio(model, tokens_count, capacity_factor)
     rows = []
     for (component, basis), flop in forward.items():
@@ -275,8 +279,11 @@ def _slots_ratio(model: Transformer, tokens_count: int, capacity_factor: Fractio
     """Slots over assignments; None where there are no experts, or nothing is said."""
     if model.experts is None or capacity_factor is None:
         return None
-    if capacity_factor <= 0:
-        raise UsageError("capacity-factor", f"the capacity factor must be above 0, but is {capacity_factor}")
+    if not 0 < capacity_factor <= _MOST_SLOTS_RATIO:
+        what = (
+            f"the capacity factor must be above 0 and at most {_MOST_SLOTS_RATIO:,}, but is {float(capacity_factor):g}"
+        )
+        raise UsageError("capacity-factor", what)
     assignments = tokens_count * model.experts.top_k
     slots = model.experts.count * -(-assignments * capacity_factor // model.experts.count)
     return Fraction(slots, assignments)

@@ -51,9 +51,10 @@ def test_texts_become_values_exactly(name, text, value):
 @pytest.mark.parametrize(
     "name, text, words",
     [
-        ("score_passes", "-1", "a number of at least 0"),
-        ("score_passes", "two", "a number of at least 0"),
-        ("score_passes", "1/0", "a number of at least 0"),
+        ("score_passes", "-1", "a number from 0 to 1,000,000"),
+        ("score_passes", "1e400", "a number from 0 to 1,000,000"),
+        ("score_passes", "two", "a number from 0 to 1,000,000"),
+        ("score_passes", "1/0", "a number from 0 to 1,000,000"),
         ("mfu_numerator", "all", "matmul_weights_and_core"),
         ("score_pases", "1", "score_passes"),
     ],

@@ -234,6 +234,16 @@ def test_what_is_not_there_is_named_with_what_is():
         ledger.row("experts")
     with pytest.raises(UsageError, match="maxtext"):
         find_conventions("maxtxt")
-    with pytest.raises(UsageError, match="above 0"):
-        build_flop_ledger(read_model("mixtral-8x7b"), tokens_count=64, sequence_tokens=64, capacity_factor=Fraction(0))
+    for factor in ("0", "-1", "1e7"):
+        with pytest.raises(UsageError, match="above 0 and at most"):
+            build_flop_ledger(
+                read_model("mixtral-8x7b"), tokens_count=64, sequence_tokens=64, capacity_factor=Fraction(factor)
+            )
+    with pytest.raises(UsageError, match="nothing-counted"):
+        build_flop_ledger(
+            read_model("llama-3-8b"),
+            tokens_count=64,
+            sequence_tokens=64,
+            conventions=FlopConventions(training_factor=Fraction(0)),
+        )
     assert set(CONVENTIONS) == {"maxtext", "palm", "weights", "six-n"}
