@@ -70,18 +70,23 @@ def _has_host(inputs: RuleInputs) -> bool:
 def _busiest(inputs: RuleInputs, waits: pd.DataFrame) -> tuple[str | None, float]:
     """What of the host that has to do with data ran longest while devices waited, and for how long in each step."""
     total: Counter[str] = Counter()
-    sources = ((inputs.ranges, "name"), (inputs.host_events, "event_name"), (inputs.host_calls, "name"))
-    for frame, column in sources:
+    sources = (
+        (inputs.ranges, "name", "process"),
+        (inputs.host_events, "event_name", "host"),
+        (inputs.host_calls, "name", "process"),
+    )
+    for frame, column, owner in sources:
         if frame is None or frame.empty:
             continue
         wanted = [name for name in frame[column].cat.categories if _DATA.search(str(name))]
         mine = frame[frame[column].isin(wanted).to_numpy()]
-        begins, ends = mine["start_ns"].to_numpy(), mine["end_ns"].to_numpy()
-        names = mine[column].astype(str).to_numpy()
-        for start, end in zip(waits["start_ns"], waits["end_ns"], strict=True):
-            inside = np.minimum(ends, end) - np.maximum(begins, start)
-            for place in np.flatnonzero(inside > 0):
-                total[names[place]] += int(inside[place])
+        of = {str(key): group for key, group in mine.groupby(mine[owner].astype(str))}
+        for process, start, end in zip(waits["process"], waits["start_ns"], waits["end_ns"], strict=True):
+            if process in of:
+                events = of[process]
+                inside = np.minimum(events["end_ns"], end) - np.maximum(events["start_ns"], start)
+                for name, length in inside[inside > 0].groupby(events[column].astype(str)).sum().items():
+                    total[str(name)] += int(length)
     if not total:
         return None, 0.0
     name, length = max(total.items(), key=lambda item: (item[1], item[0]))

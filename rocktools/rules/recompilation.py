@@ -49,9 +49,9 @@ def check_recompilation(inputs: RuleInputs) -> Outcome:
         rule="recompilation",
         severity=Severity.WARNING if compiled else Severity.NOTE,
         where=f"{worst['run']}, step {int(worst['step_index'])}",
-        message=f"{count_noun(len(steps), 'step')} ({', '.join(map(str, steps[:6]))}) in the middle of the trace stand "
-        f"out, the longest by {format_duration(float(worst['excess_ns']))} more than the median, with the device idle "
-        f"for {format_duration(float(worst['idle_ns']))}; {how}",
+        message=f"in the middle of the trace {count_noun(len(steps), 'step')} ({', '.join(map(str, steps[:6]))}) took "
+        f"up to {format_duration(float(worst['excess_ns']))} more than the median, with the device idle for "
+        f"{format_duration(float(worst['idle_ns']))}; {how}",
         numbers={
             "odd_steps_count": len(steps),
             "compiled_steps_count": compiled,

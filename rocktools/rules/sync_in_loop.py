@@ -35,10 +35,11 @@ def check_synchronisation(inputs: RuleInputs) -> Outcome:
     if len(waits) < LEAST_STEPS:
         return CannotSay(reason="fewer than two steps follow another one, so a habit cannot be told from an accident")
     step_ns = mean_step_ns(inputs.step_times)
+    by_process = {str(process): own for process, own in calls.groupby("process")}
     is_synchronized = np.array(
         [
-            bool(((calls["start_ns"] < start) & (calls["end_ns"] >= start) & (calls["end_ns"] <= end)).any())
-            for start, end in zip(waits["start_ns"], waits["end_ns"], strict=True)
+            process in by_process and _is_waiting(by_process[process], start, end)
+            for process, start, end in zip(waits["process"], waits["start_ns"], waits["end_ns"], strict=True)
         ],
         dtype=np.bool_,
     )
@@ -63,22 +64,29 @@ def check_synchronisation(inputs: RuleInputs) -> Outcome:
     return [RuleFinding(finding=finding, explained_ns=wait_ns, evidence=Evidence.MEASURED)]
 
 
+def _is_waiting(calls: pd.DataFrame, start: int, end: int) -> bool:
+    """Whether a call is under way when a step ends, and returns before the first kernel of the next."""
+    return bool(((calls["start_ns"] < start) & (calls["end_ns"] >= start) & (calls["end_ns"] <= end)).any())
+
+
 def _synchronisations(inputs: RuleInputs) -> pd.DataFrame | None:
-    """Start and end of waiting calls of threads that launch kernels; None where no calls were recorded at all."""
+    """Process, start and end of waiting calls of threads that launch; None where no calls were recorded at all."""
     parts = []
-    for frame, name, thread in (
-        (inputs.host_calls, "name", "thread_id"),
-        (inputs.host_events, "event_name", "line"),
+    for frame, name, thread, owner in (
+        (inputs.host_calls, "name", "thread_id", "process"),
+        (inputs.host_events, "event_name", "line", "host"),
     ):
         if frame is None or frame.empty:
             continue
         texts = frame[name].cat.categories
         waiting = frame[frame[name].isin([text for text in texts if _SYNC.search(str(text))]).to_numpy()]
         launching = frame[frame[name].isin([text for text in texts if _LAUNCH.search(str(text))]).to_numpy()]
-        threads = set(launching[thread].astype(str))
-        is_hip = waiting[name].astype(str).str.startswith("hip").to_numpy(dtype=bool)
-        is_ours = waiting[thread].astype(str).isin(threads).to_numpy() | ~is_hip
-        parts.append(waiting.loc[is_ours, ["start_ns", "end_ns"]])
+        threads = set(zip(launching[owner].astype(str), launching[thread].astype(str), strict=True))
+        keys = zip(waiting[owner].astype(str), waiting[thread].astype(str), strict=True)
+        is_launching = np.array([key in threads for key in keys], dtype=np.bool_)
+        is_hip = waiting[name].astype(str).str.startswith("hip").to_numpy(dtype=np.bool_)
+        ours = waiting[is_launching | ~is_hip]
+        parts.append(ours[["start_ns", "end_ns"]].assign(process=ours[owner].astype(str)))
     return pd.concat(parts, ignore_index=True) if parts else None
 
 
