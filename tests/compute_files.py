@@ -19,6 +19,8 @@ Values = Mapping[tuple[str, str], float | str | None]
 
 DEFINITIONS: Mapping[str, tuple[str, str, str, str | None]] = {
     "2.1.0": ("VALU FLOPs", "System Speed-of-Light", "System Speed-of-Light", "Gflop/s"),
+    "2.1.5": ("MFMA FLOPs (F32)", "System Speed-of-Light", "System Speed-of-Light", "Gflop/s"),
+    "4.1.1": ("VALU FLOPs (F32)", "Roofline", "Roofline Performance Rates", "Gflop/s"),
     "2.1.11": ("VALU Utilization", "System Speed-of-Light", "System Speed-of-Light", "Percent"),
     "2.1.17": ("Wavefront Occupancy", "System Speed-of-Light", "System Speed-of-Light", "Wavefronts"),
     "2.1.24": ("L2-Fabric Read BW", "System Speed-of-Light", "System Speed-of-Light", "Gb/s"),

@@ -81,8 +81,8 @@ BATCH_POINTS = FrameSpec(
         Column("intensity_flop_per_byte", "float64", "FLOPs over bytes", "no bytes, or unknown"),
         Column("traced_mean_ns", "float64", "time of a mean launch in a trace", _NO_TIME),
         Column("time_source", "category", "which trace", _NO_TIME),
-        Column("achieved_flop_per_s", "float64", "FLOPs over that time", "`rate_absence` says why"),
-        Column("achieved_bytes_per_s", "float64", "bytes over that time", "`rate_absence` says why"),
+        Column("achieved_flop_per_s", "float64", "FLOPs over that time", "`rate_absence` or `absence` says why"),
+        Column("achieved_bytes_per_s", "float64", "bytes over that time", "`rate_absence` or `absence` says why"),
         Column("rate_absence", "category", "why there is no rate", "there is one"),
         Column("absence", "category", "why there is no point", "there is one"),
         Column("source", "category", "raw counters through our formulas, or the tool's values", "no point"),
@@ -271,7 +271,7 @@ def format_mix(kernel: KernelValues) -> str | None:
 
 def _point(kernel: KernelValues, level: str) -> dict[str, object]:
     flop, moved = kernel.together(("total_flop",)), kernel.moved(level)
-    whole, parts, intensity = _LEVELS[level]
+    _, parts, intensity = _LEVELS[level]
     row: dict[str, object] = {
         "workload": kernel.workload,
         "kernel_name": kernel.kernel,
@@ -281,27 +281,22 @@ def _point(kernel: KernelValues, level: str) -> dict[str, object]:
         "intensity_flop_per_byte": math.nan,
         "traced_mean_ns": math.nan if kernel.time is None else kernel.time.mean_ns,
         "time_source": None if kernel.time is None else kernel.time.source,
-        "achieved_flop_per_s": math.nan,
-        "achieved_bytes_per_s": math.nan,
+        "achieved_flop_per_s": _rate(kernel, math.nan if flop is None else flop.value),
+        "achieved_bytes_per_s": _rate(kernel, math.nan if moved is None else moved.value),
+        "rate_absence": NO_TRACE if kernel.time is None else None,
         "tool_flop_per_byte": kernel.tool_intensities.get(intensity, math.nan),
         "tool_version": kernel.tool_version,
     }
     if flop is None or moved is None:
-        names = [name for name in ("total_flop", *parts, *whole) if name not in kernel.found]
-        reasons = {name: kernel.absent.get(name, str(Absence.NOT_COLLECTED)) for name in names}
-        text = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
-        return {**row, "absence": text, "rate_absence": text}
-    row |= {
+        names = ["total_flop"] if flop is None else []
+        names += [name for name in parts if moved is None and name not in kernel.found]
+        reasons = [f"{name}: {kernel.absent.get(name, str(Absence.NOT_COLLECTED))}" for name in names]
+        return {**row, "absence": "; ".join(reasons)}
+    return {
+        **row,
         "intensity_flop_per_byte": flop.value / moved.value if moved.value else math.nan,
         "source": " and ".join(sorted({flop.source, moved.source})),
         "evidence": str(weakest(flop.evidence, moved.evidence)),
-    }
-    if kernel.time is None:
-        return {**row, "rate_absence": NO_TRACE}
-    return {
-        **row,
-        "achieved_flop_per_s": _rate(kernel, flop.value),
-        "achieved_bytes_per_s": _rate(kernel, moved.value),
     }
 
 

@@ -58,7 +58,7 @@ _CHANGES_OPTIONAL = (
     "other_kernel_name",
 )
 _STATED = frozenset({"workload", "kernel_name", "instruction", "proof", "tool_version", "source", "time_source",
-                     "level", "quantity", "unit"})  # fmt: skip
+                     "level", "quantity", "unit", "rate_absence", "absence"})  # fmt: skip
 _WORDS_OF_PARTS = {
     "kernels": "a row for each kernel",
     "quantities": "every quantity, ours and the tool's, with the reason of a difference",

@@ -170,7 +170,7 @@ def _kernels(results: ComputeResults) -> tuple[list[_Kernel], list[Finding]]:
         found.append(
             _Kernel(
                 workload=workload,
-                version=analysed.version,
+                version=analysed.version.narrowed(workload.version),
                 is_gfx950=_is_gfx950(workload, analysed, values),
                 name=key[1],
                 own=own.get(key, {}),

@@ -36,6 +36,7 @@ from rocktools.workspace.metrics import load_formulas_of
 from rocktools.workspace.paths import DATABASE_SUFFIXES, unused_label
 
 _WORKLOADS_FOLDER = "workloads"
+_BATCH_PREFIX = "kernels-"  # of folders of tables that a batch has made, one for each of its workloads
 _SYSINFO = "sysinfo.csv"
 _ROOFLINE_FILE = "roofline.csv"
 
@@ -274,7 +275,8 @@ def _read_analyses(
     def label_for(path: Path) -> Callable[[str], str]:
         def label(name: str) -> str:
             near = next((labels[each] for each in (path.resolve(), *path.resolve().parents) if each in labels), name)
-            chosen = unused_label(near, taken)
+            of_batch = near.removeprefix(_BATCH_PREFIX)
+            chosen = unused_label(of_batch if of_batch in labels.values() else near, taken)
             taken.append(chosen)
             return chosen
 
@@ -309,10 +311,9 @@ def _merged(counted: ComputeWorkload | None, analysed: ComputeWorkload) -> Compu
     """One workload of its raw counters and the tool's values; the version is that of the values."""
     if counted is None:
         return analysed
-    is_better = analysed.version.text is not None or counted.version.text is None
     return replace(
         counted,
-        version=analysed.version if is_better else counted.version,
+        version=analysed.version.narrowed(counted.version),
         schema_version=analysed.schema_version,
         facts={**analysed.facts, **counted.facts},
         ceilings=analysed.ceilings or counted.ceilings,

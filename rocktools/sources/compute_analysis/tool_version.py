@@ -58,6 +58,17 @@ class ToolVersion:
             return True
         return False if self.below <= version else None
 
+    def narrowed(self, other: ToolVersion) -> ToolVersion:
+        """What both leave possible; itself where it is stated, or where they contradict each other."""
+        least, below = max(self.least, other.least), min(self.below, other.below)
+        if self.text is not None or least >= below:
+            return self
+        if other.text is not None:
+            return other
+        said = self if (self.least, self.below) == (least, below) else other
+        text = said.said_by if (said.least, said.below) == (least, below) else f"{self.said_by}, {other.said_by}"
+        return ToolVersion(text=None, least=least, below=below, said_by=text)
+
 
 UNKNOWN_VERSION = ToolVersion(text=None, least=_FIRST, below=_LAST, said_by="nothing")
 
@@ -87,9 +98,7 @@ def version_by_layout(folder: Path, columns: frozenset[str] = frozenset()) -> To
     return ToolVersion(text=None, least=least, below=below, said_by=", ".join(said))
 
 
-def _signs(
-    folder: Path, columns: frozenset[str]
-) -> Iterator[tuple[str, bool, tuple[int, int], tuple[int, int]]]:
+def _signs(folder: Path, columns: frozenset[str]) -> Iterator[tuple[str, bool, tuple[int, int], tuple[int, int]]]:
     """What tells versions apart: in words, whether it is there, the first version that can, the first that cannot."""
     perfmon = folder / "perfmon"
     has_texts = any(perfmon.glob("*.txt"))

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from rocktools.sources.compute_analysis.tool_version import UNKNOWN_VERSION, parse_tool_version, version_by_layout
+from rocktools.sources.compute_analysis.tool_version import (
+    UNKNOWN_VERSION,
+    ToolVersion,
+    parse_tool_version,
+    version_by_layout,
+)
 
 
 @pytest.mark.parametrize(
@@ -54,3 +59,14 @@ def test_the_layout_leaves_some_versions(tmp_path, files, columns, label):
 def test_options_that_the_tool_noted_tell_the_version(tmp_path, option, label):
     (tmp_path / "profiling_config.yaml").write_text(f"device: 0\n{option}\n", encoding="utf-8")
     assert version_by_layout(tmp_path).label == label
+
+
+def test_two_signs_leave_what_both_allow_and_a_stated_version_stays():
+    (stated, other) = (parse_tool_version(text, said_by="a test") for text in ("3.3.0", "3.8.0"))
+    early = ToolVersion(text=None, least=(3, 0), below=(3, 4), said_by="tables")
+    late = ToolVersion(text=None, least=(3, 2), below=(999, 999), said_by="layout")
+    assert early.narrowed(stated) is stated
+    assert early.narrowed(other) is early  # raw counters of another version than the tables made of them
+    assert stated.narrowed(other) is stated
+    assert early.narrowed(late).label == "3.2 or later, before 3.4"
+    assert UNKNOWN_VERSION.narrowed(late).label == "3.2 or later"
