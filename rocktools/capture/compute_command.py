@@ -19,12 +19,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rocktools.capture.compute_environment import common_variables, device_variables, is_unset_for_compute
+from rocktools.capture.compute_filter import compute_kernel_regex
 from rocktools.capture.compute_passes import PassesEstimate, estimate_passes
 from rocktools.capture.compute_place import require_place
 from rocktools.capture.compute_versions import BlockNames, ComputeFacts, ComputeVersion, compute_facts
 from rocktools.capture.environment import EnvironmentDelta
 from rocktools.capture.iterations import Iterations
-from rocktools.capture.kernel_filter import filter_names
 from rocktools.errors import CaptureError, UsageError
 from rocktools.findings import Finding, Severity
 
@@ -173,7 +173,7 @@ def profile_command(tool: ComputeTool, request: WorkloadRequest) -> ComputeComma
     _require_application(request.application)
     argv = [*tool.start, "profile", "-n", request.slug]
     findings: list[Finding] = []
-    kernel_regex = filter_names([request.kernel_name]).include
+    kernel_regex = compute_kernel_regex(request.kernel_name, is_cut_short=facts.cuts_names_short)
     if facts.has_kernel_filter:
         argv += ["-k", kernel_regex]
     else:

@@ -89,6 +89,7 @@ class ComputeFacts:
         release: major and minor number.
         rocm: the ROCm it came with; None where that is not known.
         has_kernel_filter: whether `-k` and the iterations reach the profiler; 3.0 drops both without a word.
+        cuts_names_short: whether `-k` may be searched for in names that are cut short (its own tool counts).
         iterations_option: how launches of the kernel are chosen.
         first_iteration: the number of a kernel's first launch there.
         block_names: what `--block` takes.
@@ -106,6 +107,7 @@ class ComputeFacts:
     release: tuple[int, int]
     rocm: str | None
     has_kernel_filter: bool
+    cuts_names_short: bool
     iterations_option: str
     first_iteration: int
     block_names: BlockNames
@@ -131,6 +133,7 @@ def _facts(release: tuple[int, int], rocm: str | None, layout: Layout, *analysis
         release=release,
         rocm=rocm,
         has_kernel_filter=has_metrics,
+        cuts_names_short=release >= (3, 5),
         iterations_option="--kernel-iteration-range" if release >= (3, 10) else "--dispatch",
         first_iteration=1 if release >= (3, 5) else 0,
         block_names=(

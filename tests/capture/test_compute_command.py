@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from standins.compute.device import searched_name
 from standins.compute.parser import parse_arguments
 from standins.compute.profile import read_iterations
 from standins.compute.releases import RELEASES as STAND_INS
@@ -69,7 +70,7 @@ def test_one_kernel_with_everything_asks_for_this_and_for_nothing_else(name):
     expected = {
         "mode": "profile",
         "name": "k0",
-        "kernel": ["^loop_add_fusion$"],
+        "kernel": ["^loop_add_fusion$" if name in ("3.3", "3.4") else r"^loop_add_fusion$|^loop_add_fusion\.kd$"],
         "no_roof": True,
         "remaining": list(APPLICATION),
     }
@@ -98,8 +99,17 @@ def test_the_filter_finds_exactly_the_kernel_that_is_asked_for(name, kernel):
     command = profile_command(tool_of(name), request_of(kernel_name=kernel))
     (regex,) = read_back(command.argv, name).kernel
     assert re.search(regex, kernel)
-    for other in (f"{kernel}_1", f"_{kernel}", kernel[1:], "loop_add_fusion_1", "x", "y", "aXb"):
+    for other in (f"{kernel}_1", f"_{kernel}", kernel[2:], "loop_add_fusion_1", "x", "y", "aXb", "loop_add_fusionXkd"):
         assert re.search(regex, other) is None or other == kernel
+
+
+@pytest.mark.parametrize("name", KNOWN_VERSIONS[3:])
+@pytest.mark.parametrize("kernel", [KERNEL, "Cijk_Alik_Bljk", "triton_mm.1", "void a::f<int>(float*)"])
+def test_since_3_5_it_is_found_in_the_text_that_the_tool_of_its_own_searches(name, kernel):
+    (regex,) = read_back(profile_command(tool_of(name), request_of(kernel_name=kernel)).argv, name).kernel
+    assert re.search(regex, searched_name(kernel))
+    for other in (f"{KERNEL}_1", "Cijk_Alik_Bljk_2", "triton_mm.11", "void a::ff<int>(float*)"):
+        assert re.search(regex, searched_name(other)) is None
 
 
 @pytest.mark.parametrize("name", SINCE_3_3)
@@ -131,7 +141,7 @@ def test_the_third_to_fifth_launch_is_written_in_three_ways():
     written = {}
     for name in ("3.3", "3.5", "3.10"):
         argv = profile_command(tool_of(name), request_of(iterations=iterations)).argv
-        written[name] = argv[argv.index("^loop_add_fusion$") + 1 :][:2]
+        written[name] = argv[argv.index("-k") + 2 :][:2]
     assert written == {
         "3.3": ("--dispatch", "2:5"),
         "3.5": ("--dispatch", "3:5"),

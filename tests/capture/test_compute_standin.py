@@ -186,6 +186,15 @@ def test_quoting_is_kept_in_3_10(bench):
     assert bench.run("profile", "-n", "k0", "-k", "k", "--no-roof", "--", *LAUNCH).returncode == 0
 
 
+@of_release("bench", ["3.3", "3.5", "3.10"], indirect=True)
+def test_a_bare_anchored_name_finds_nothing_where_the_tool_of_its_own_counts(bench):
+    words = ("profile", "-n", "k0", "-k", "^k$", "--no-roof")
+    scenario = {"kernels": [{"name": "k", "launches": 2}], "passes": 2}
+    ended = bench.run(*words, "--", "/bin/true", scenario=scenario)
+    assert ended.returncode == 0
+    assert ("WARNING" in ended.stdout) == (bench.version != "3.3")
+
+
 @of_release("bench", ["3.3", "3.10"], indirect=True)
 def test_a_rank_names_the_folder(bench):
     bench.run("profile", "-n", "k0", "-k", "k", "--no-roof", "--", *PLAIN, SLURM_PROCID="3")

@@ -107,7 +107,24 @@ def launched_kernels(scenario: Scenario, output: str, patterns: Sequence[str] | 
         )
     if scenario.kernels is not None:
         return scenario.kernels
-    return tuple(Kernel(name=re.sub(r"\\(.)", r"\1", text.strip("^$"))) for text in patterns or ())
+    firsts = [text.partition("$|")[0].strip("^$") for text in patterns or ()]
+    return tuple(Kernel(name=re.sub(r"\\(.)", r"\1", text)) for text in firsts)
+
+
+def searched_name(name: str) -> str:
+    """What the native tool searches in: a symbol that does not demangle keeps its `.kd`; of others a word is left."""
+    if not any(character in name for character in "(<"):
+        return f"{name}.kd"
+    rest = name
+    while rest and rest[-1] in ")>] ":
+        closing, depth = rest[-1], 0
+        opening = {")": "(", ">": "<", "]": "["}.get(closing)
+        while rest:
+            depth += (rest[-1] == closing) - (rest[-1] == opening)
+            rest = rest[:-1]
+            if opening is None or depth == 0:
+                break
+    return re.split("[ :]", rest)[-1]
 
 
 def collect_launches(
@@ -117,6 +134,7 @@ def collect_launches(
     run: int,
     patterns: Sequence[str] | None,
     iterations: Collection[int] | None,
+    searches_short_names: bool,
 ) -> list[Launch]:
     """The launches that one run counts; ids are those among all launches of the run, from 1."""
     found: list[Launch] = []
@@ -125,7 +143,8 @@ def collect_launches(
     for kernel in kernels:
         for iteration in range(1, kernel.launches + 1):
             dispatch_id += 1
-            if regex is not None and not regex.search(kernel.name):
+            text = searched_name(kernel.name) if searches_short_names else kernel.name
+            if regex is not None and not regex.search(text):
                 continue
             if iterations is not None and iteration not in iterations:
                 continue

@@ -188,7 +188,12 @@ def _collect(
             output = _run_application(words, each, number, last, faults, target)
         kernels = launched_kernels(scenario, output, patterns)
         launches = collect_launches(
-            kernels, each.counters, run=0 if multiplexes else number, patterns=patterns, iterations=iterations
+            kernels,
+            each.counters,
+            run=0 if multiplexes else number,
+            patterns=patterns,
+            iterations=iterations,
+            searches_short_names=_uses_native_tool(options, release),
         )
         if multiplexes:
             launches = [launch for place, launch in enumerate(launches) if place % len(passes) == number]
@@ -198,6 +203,11 @@ def _collect(
             )
         collected.append((each, _spoilt(launches, number, last, faults)))
     return collected
+
+
+def _uses_native_tool(options: argparse.Namespace, release: Release) -> bool:
+    is_sdk = os.environ.get("ROCPROF", "rocprofiler-sdk") == "rocprofiler-sdk"
+    return release.has_native_tool and is_sdk and not options.no_native_tool
 
 
 def _spoilt(launches: list[Launch], number: int, last: int, faults: Faults) -> list[Launch]:

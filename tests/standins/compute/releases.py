@@ -27,6 +27,11 @@ class Release:
         return self.number == (3, 0)
 
     @property
+    def has_native_tool(self) -> bool:
+        """A tool of its own counts, which searches `-k` in names that are cut short."""
+        return self.number >= (3, 5)
+
+    @property
     def wipes(self) -> bool:
         """The target folder is deleted before anything else."""
         return self.number < (3, 8)
