@@ -280,9 +280,7 @@ def _slots_ratio(model: Transformer, tokens_count: int, capacity_factor: Fractio
     if model.experts is None or capacity_factor is None:
         return None
     if not 0 < capacity_factor <= _MOST_SLOTS_RATIO:
-        what = (
-            f"the capacity factor must be above 0 and at most {_MOST_SLOTS_RATIO:,}, but is {float(capacity_factor):g}"
-        )
+        what = f"the capacity factor must be above 0 and at most {_MOST_SLOTS_RATIO:,}"
         raise UsageError("capacity-factor", what)
     assignments = tokens_count * model.experts.top_k
     slots = model.experts.count * -(-assignments * capacity_factor // model.experts.count)
