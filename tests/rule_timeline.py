@@ -21,6 +21,7 @@ from rocktools.rules.kernel_work import build_kernel_work
 from rocktools.rules.rule import CannotSay, Rule, RuleFinding
 from rocktools.rules.step_times import build_step_times
 from rocktools.timeline.gaps import find_gaps
+from rocktools.timeline.grouping import match_rows
 from rocktools.timeline.late_rank import backward_compute, find_late_ranks
 from rocktools.timeline.launches import launches_of_calls
 from rocktools.timeline.overlap import reconcile
@@ -66,24 +67,19 @@ def timeline(
     frame = make_attributed([{key: value for key, value in row.items() if key != "host_call_id"} for row in rows])
     steps = make_steps(_windows(frame, warmup, cut))
     counted = counted_steps(steps)
-    keys = set(zip(counted["device"].astype(str), counted["step_index"], strict=True))
-    is_counted = [key in keys for key in zip(frame["device"].astype(str), frame["step_index"], strict=True)]
-    mine = frame[is_counted].reset_index(drop=True)
     whole = reconcile(frame, steps).frame
-    own = whole[[key in keys for key in zip(whole["device"].astype(str), whole["step_index"], strict=True)]]
-    own = own.reset_index(drop=True)
+    mine, own = (_of_steps(each, counted) for each in (frame, whole))
     host_calls = _host(HOST_CALLS, calls)
     launches = None if host_calls is None else launches_of_calls(host_calls)
     called = pd.array([call_of[number] for number in frame["event_id"]], dtype="Int64")
     gaps = find_gaps(frame.assign(host_call_id=called), launches).frame
-    gaps = gaps[[key in keys for key in zip(gaps["device"].astype(str), gaps["step_index"], strict=True)]]
     arrivals = match_collectives(mine).frame
     skew = sum_skew(arrivals)
     measured: dict[str, Any] = {
         "rows": mine,
         "step_times": build_step_times(whole, steps, counted),
         "reconciliation": own,
-        "gaps": gaps.reset_index(drop=True),
+        "gaps": _of_steps(gaps, counted),
         "exposure": measure_exposure(mine, arrivals),
         "skew": skew,
         "late_ranks": find_late_ranks(own, skew, backward_compute(mine)),
@@ -134,6 +130,10 @@ def reason(rule: Rule, inputs: RuleInputs) -> str:
     outcome = rule.judge(inputs)
     assert isinstance(outcome, CannotSay), outcome
     return outcome.reason
+
+
+def _of_steps(frame: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
+    return frame[match_rows(frame, steps, ("run", "device", "step_index")) >= 0].reset_index(drop=True)
 
 
 def _windows(frame: pd.DataFrame, warmup: Collection[int], cut: Collection[int]) -> list[dict[str, Any]]:

@@ -136,8 +136,9 @@ def _inputs(request: LedgerRequest, claims: Claims | None) -> tuple[RuleInputs, 
 
     try:
         sources = find_sources(request.paths)
-    except NothingToRead:
-        return build_program_inputs([*request.paths, *request.programs], claims), [], False
+    except NothingToRead as error:
+        programs = build_program_inputs([*request.paths, *request.programs], claims, reason=f"no trace: {error.what}")
+        return programs, [], False
     with Workspace.open_sources(sources) as workspace:
         runs = attribute_workspace(workspace, attribution_options(request))
         rows, steps = select_rows(request, runs)

@@ -7,6 +7,7 @@ import pandas as pd
 from rocktools.evidence import Evidence
 from rocktools.findings import Finding, Severity
 from rocktools.rules.inputs import RuleInputs
+from rocktools.rules.rank_lateness import is_partly_traced
 from rocktools.rules.rule import Confirmation, Outcome, Rule, RuleFinding, RuleGroup, Threshold
 from rocktools.rules.step_times import cells_count, mean_step_ns
 from rocktools.timeline.activities import operation_names
@@ -41,6 +42,7 @@ def check_exposed_collectives(inputs: RuleInputs) -> Outcome:
         "worst_exposed_ns": worst.exposed_ns / cells,
         **({} if worst.payload_bytes is None else {"worst_payload_bytes": worst.payload_bytes}),
     }
+    partly = "; part of it may be waiting for ranks that were not traced" if is_partly_traced(inputs) else ""
     size = "" if worst.payload_bytes is None else f" of {format_si(worst.payload_bytes, 'B')}"
     finding = Finding(
         rule="exposed-collective",
@@ -49,7 +51,7 @@ def check_exposed_collectives(inputs: RuleInputs) -> Outcome:
         message=f"{format_duration(transfer_ns)} of each step of {format_duration(step_ns)} "
         f"({format_ratio(transfer_ns / step_ns)}) is communication with idle MFMA units, of "
         f"{format_duration(communication_ns)} in all; most of it in {worst.name}, {worst.kind}{size}: "
-        f"{format_duration(worst.exposed_ns / cells)}",
+        f"{format_duration(worst.exposed_ns / cells)}{partly}",
         numbers=numbers,
         advice="overlap it (latency-hiding scheduler), give each device more work per transfer, or map the axis anew",
     )

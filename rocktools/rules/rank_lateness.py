@@ -73,6 +73,12 @@ def find_lateness(inputs: RuleInputs) -> list[Lateness]:
     return [each for each in found if each.lateness_ns >= limit_ns]
 
 
+def is_partly_traced(inputs: RuleInputs) -> bool:
+    """Whether some participants of the program ran nothing in the trace, so that waiting for them is not seen."""
+    counts = (inputs.devices_count, inputs.participants_count)
+    return counts[0] is not None and counts[1] is not None and counts[0] < counts[1]
+
+
 def _explained(
     inputs: RuleInputs, run: str, device: str, lateness_ns: float, cause: LateCause, *, is_matched: bool
 ) -> Lateness:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rocktools.findings import Finding, Severity
 from rocktools.rules.inputs import RuleInputs
-from rocktools.rules.rank_lateness import STRAGGLER_RATIO
-from rocktools.rules.rule import Confirmation, Outcome, Rule, RuleFinding, RuleGroup, Threshold
+from rocktools.rules.rank_lateness import STRAGGLER_RATIO, is_partly_traced
+from rocktools.rules.rule import CannotSay, Confirmation, Outcome, Rule, RuleFinding, RuleGroup, Threshold
 from rocktools.rules.step_times import mean_step_ns
 from rocktools.timeline.late_rank import LateCause
 from rocktools.units import format_duration, format_ratio
@@ -15,6 +15,11 @@ def check_transfers(inputs: RuleInputs) -> Outcome:
     """A device that comes in time and whose collectives end later than those of the others."""
     assert inputs.late_ranks is not None
     assert inputs.step_times is not None
+    if is_partly_traced(inputs):
+        return CannotSay(
+            reason=f"{inputs.devices_count} of {inputs.participants_count} participants were traced: waiting for the "
+            "others looks like transfer"
+        )
     step_ns = mean_step_ns(inputs.step_times)
     found = []
     for verdict in inputs.late_ranks.verdicts:

@@ -126,15 +126,17 @@ def _measure(runs: AttributedRuns, rows: pd.DataFrame, steps: pd.DataFrame) -> t
     return measured, tuple(findings)
 
 
-def build_program_inputs(paths: Sequence[str | Path], claims: Claims | None) -> RuleInputs:
+def build_program_inputs(paths: Sequence[str | Path], claims: Claims | None, *, reason: str) -> RuleInputs:
     """What rules can look at without any trace: compiled programs, and claims.
+
+    Args:
+        reason: why there is no trace.
 
     Raises:
         InputError: a path is not there, or cannot be read.
         NothingToRead: it holds no program.
     """
     programs = tuple(found.program.module for path in paths for found in find_programs(path).programs)
-    reason = "no trace was named" if programs else "neither a trace nor a program was named"
     return RuleInputs(
         programs=programs or None,
         kernel_work=build_kernel_work(programs) if programs else None,
