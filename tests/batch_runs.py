@@ -92,12 +92,16 @@ class Bench:
         self.wait_for(lambda states: states.get(slug) == "running" and slug in self.profiled())
 
     def group_is_gone(self, slug: str) -> bool:
-        """Whether nothing lives of the process group of the last call for a workload."""
-        try:
-            os.killpg(self.pid(slug), 0)
-        except ProcessLookupError:
-            return True
-        return False
+        """Whether nothing lives of the process group of the last call for a workload; what nobody reaps does not."""
+        group = self.pid(slug)
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                state, _, its_group = path.read_text(errors="replace").rpartition(")")[2].split()[:3]
+            except OSError:  # it has ended meanwhile
+                continue
+            if int(its_group) == group and state not in "ZX":
+                return False
+        return True
 
     def pid(self, slug: str) -> int:
         """Of the last call for a workload, and so of its group."""

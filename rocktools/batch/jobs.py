@@ -126,11 +126,17 @@ def map_devices(devices: Sequence[int], environ: Mapping[str, str]) -> dict[int,
     found: dict[int, int] = {}
     for device in devices:
         if device >= len(words):
-            what = f"there is no GPU {device}: {len(words)} are visible ({visible})"
-            raise UsageError("batch-devices", what, hint="GPUs are counted from 0 among those that are visible")
+            raise UsageError(
+                "batch-devices",
+                f"there is no GPU {device}: {len(words)} are visible ({visible})",
+                hint="GPUs are counted from 0 among those that are visible",
+            )
         if not words[device].isdecimal():
-            what = f"GPU {device} is known as {words[device]}, and only numbers can be handed on"
-            raise UsageError("batch-devices", what, hint="unset HIP_VISIBLE_DEVICES, or put numbers into it")
+            raise UsageError(
+                "batch-devices",
+                f"GPU {device} is known as {words[device]}, and only numbers can be handed on",
+                hint="unset HIP_VISIBLE_DEVICES, or put numbers into it",
+            )
         found[int(words[device])] = device
     return found
 
@@ -212,11 +218,16 @@ def _check(planned: PlannedKernel, where: str) -> CheckedKernel:
     try:
         bundle = read_bundle(planned.replay.resolve())
     except RocktoolsError as error:
-        what = f"its replay cannot be used: {error.reference}: {error.what}"
-        raise InputError("batch-replay", what, where=where, hint=error.hint) from error
+        raise InputError(
+            "batch-replay", f"its replay cannot be used: {error.reference}: {error.what}", where=where, hint=error.hint
+        ) from error
     if planned.program_sha256 not in ("", bundle.program_sha256):
-        what = "its replay is another one than was planned: program_sha256 differs"
-        raise InputError("batch-replay-changed", what, where=where, hint="plan again, or remove program_sha256")
+        raise InputError(
+            "batch-replay-changed",
+            "its replay is another one than was planned: program_sha256 differs",
+            where=where,
+            hint="plan again, or remove program_sha256",
+        )
     refusal = judge_kind(bundle.kind, bundle.devices_count)
     if bundle.level is Level.NOT_A_STAND_IN:
         refusal = build_refusal(Refused.NOT_A_STAND_IN)

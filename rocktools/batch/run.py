@@ -27,6 +27,7 @@ from rocktools.batch.attempt import (
 )
 from rocktools.batch.document import render_plan
 from rocktools.batch.jobs import ANALYSIS_NAME, OUTPUT_NAME, PEAKS_NAME, PLAN_NAME, Work, list_jobs, plan_digest
+from rocktools.batch.plan import RESERVED_NAMES
 from rocktools.batch.retry import is_retried
 from rocktools.batch.state import (
     STATE_NAME,
@@ -197,7 +198,7 @@ def run_batch(
 def recheck(work: Work, state: BatchState) -> tuple[BatchState, list[Finding]]:
     """The state of a batch that goes on: jobs that were running are interrupted, and those that are done are looked at
     again; one that is not as it was is to be repeated."""
-    state = interrupted_attempts(state)
+    state = interrupted_attempts(_with_wanted_jobs(work, state))
     replays = {each.planned.name: each.bundle.program_sha256 for each in work.kernels}
     findings = []
     for job in state.jobs:
@@ -218,6 +219,16 @@ def recheck(work: Work, state: BatchState) -> tuple[BatchState, list[Finding]]:
             )
         )
     return state, findings
+
+
+def _with_wanted_jobs(work: Work, state: BatchState) -> BatchState:
+    """The state with the jobs that are wanted now: peaks or analysis may be wanted no more, unless they are done."""
+    before = {job.name: job for job in state.jobs}
+    wanted = {job.name: before.get(job.name, job) for job in list_jobs(work)}
+    done = {job.name: job for job in state.jobs if job.state is JobState.DONE}
+    kernels = [name for name in wanted if name not in RESERVED_NAMES]
+    jobs = {**done, **wanted}
+    return replace(state, jobs=tuple(jobs[name] for name in (PEAKS_NAME, *kernels, ANALYSIS_NAME) if name in jobs))
 
 
 def find_analyses(work: Work, state: BatchState, folder: Path) -> list[AnalyzeCommand]:

@@ -282,6 +282,18 @@ def test_analysis_is_made_anew_when_a_kernel_was(bench, monkeypatch):
     assert sum("/k2/" in word for word in second["argv"]) == 1
 
 
+def test_peaks_that_cannot_be_measured_may_be_left_out_when_going_on_and_asked_for_later(tmp_path, monkeypatch):
+    bench = make_bench(tmp_path, ["k1"])
+    assert bench(monkeypatch, "--no-analysis", faults="no-roofline", passes=1) == 1
+    assert bench.states == {"peaks": "failed", "k1": "done"}
+    assert bench(monkeypatch, "--no-analysis", "--no-peaks", "--resume", passes=1) == 0
+    assert bench.states == {"k1": "done"}
+    assert bench(monkeypatch, "--resume", passes=1) == 0
+    assert bench.states == {"peaks": "done", "k1": "done", "analysis": "done"}
+    assert bench.profiled() == ["k1"]
+    assert (bench.run / "peaks/attempt-3").is_dir()  # two failed before
+
+
 def test_a_batch_goes_on_with_its_own_plan_and_tool_only(bench, monkeypatch, capsys, tmp_path):
     assert bench(monkeypatch, "--no-analysis", passes=1) == 0
     text = bench.plan.read_text()
