@@ -283,7 +283,8 @@ def _memory_note(compiled: CompiledFolder) -> str:
     memory = compiled.document.get("memory", {})
     parts = [f"{name.removesuffix('_bytes')} {format_si(value, 'B')}" for name, value in memory.items()]
     target, devices = compiled.document["target"]["title"], compiled.document["devices_count"]
-    return f"memory of each of {devices} {target}: {', '.join(parts)}"
+    of_what = f"each of {devices} {target}" if devices > 1 else f"one {target}"
+    return f"memory of {of_what}: {', '.join(parts)}"
 
 
 def _notes_of_diff(first: CompiledFolder | None, second: CompiledFolder | None) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rocktools.findings import Finding
     from rocktools.replay.extract import JobProgram, Replay
     from rocktools.replay.select import Selection
-    from rocktools.workspace.programs import FoundPrograms
+    from rocktools.workspace.programs import FoundProgram, FoundPrograms
 
 _LISTED = 6
 
@@ -108,7 +108,8 @@ def _select(
         except UsageError as error:
             refusals.append(error)
     if not chosen:
-        raise refusals[0]
+        wanted = f"launches a kernel {kernel!r}" if kernel is not None else f"has an instruction {instruction!r}"
+        raise _found_nowhere(refusals, programs, wanted, source)
     if len(chosen) > 1:
         listed = ", ".join(f"{programs[place].name} ({programs[place].program_id})" for place, _ in chosen[:_LISTED])
         raise UsageError(
@@ -116,6 +117,23 @@ def _select(
         )
     place, selection = chosen[0]
     return _job(found, programs[place].program_id), selection
+
+
+def _found_nowhere(
+    refusals: Sequence[UsageError], programs: Sequence[FoundProgram], wanted: str, source: str
+) -> UsageError:
+    """Of one program what it says itself; of several, that none has it, with the names that some have."""
+    if len(refusals) == 1:
+        return refusals[0]
+    names = ", ".join(f"{each.name} ({each.program_id})" for each in programs[:_LISTED])
+    more = ", ..." if len(programs) > _LISTED else ""
+    hints = dict.fromkeys(error.hint for error in refusals if error.hint)
+    return UsageError(
+        refusals[0].reference,
+        f"none of {len(programs)} programs {wanted}: {names}{more}",
+        where=source,
+        hint=next(iter(hints), None),
+    )
 
 
 def _job(found: FoundPrograms, program_id: str) -> JobProgram:
@@ -146,7 +164,7 @@ def _summary(replay: Replay, folder: Path) -> str:
     from rocktools.units import count_noun
 
     spec = replay.spec
-    kernel = f"kernel {spec['kernel']}" if spec["kernel"] else f"{spec['kind']}, no kernel name"
+    kernel = f"kernel {spec['kernel']}" if spec["kernel"] else f"{spec['kind']}; the name of its kernel is not known"
     readable = "replay.py, replay_jax.py" if replay.readable is not None else f"replay.py ({replay.refusal})"
     return f"{folder}: {spec['instruction']} ({kernel}), {count_noun(len(replay.inputs), 'input')}; {readable}"
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from rocktools.replay.prove import Part, Proof
     from rocktools.replay.prove_bundle import ReplayModule
 
-_OPTIONAL = ("note", "kernel_name", "evidence", "level", "instruction", "comparison_index")
+_OPTIONAL = ("note", "kernel_name", "evidence", "level", "instruction")
+_HASH_LETTERS, _SHOWN_LETTERS = 64, 12
 _trace = click.Path(path_type=Path)
 
 
@@ -217,12 +218,14 @@ def _show(proofs: Sequence[Proof], paths: Sequence[Path], findings: Sequence[Fin
     frame = build_comparisons(proofs)
     if len(proofs) == 1:
         title = f"{proofs[0].subject['instruction']}, job and replay"
-        frame = frame.drop(columns=["instruction", "level"])
+        frame = frame.drop(columns=["comparison_index", "instruction", "level"])
     else:
-        frame = frame[frame["verdict"] != "equal"]
+        frame = frame[frame["verdict"] != "equal"].drop(columns="comparison_index")
         title = f"what is not equal in {count_noun(len(proofs), 'proof')}"
     frame = frame.drop(columns=[name for name in ("note",) if frame[name].isna().all()])
     if len(frame):
+        for side in ("job", "replay"):  # the proof has the whole hash
+            frame[side] = frame[side].astype(object).map(_shortened)
         table = table_from_spec(
             frame,
             PROOF_COMPARISONS,
@@ -232,6 +235,11 @@ def _show(proofs: Sequence[Proof], paths: Sequence[Path], findings: Sequence[Fin
             optional_columns=_OPTIONAL,
         )
         emit_table(table, TableOutput(), findings=findings)
+
+
+def _shortened(text: object) -> object:
+    is_hash = isinstance(text, str) and len(text) == _HASH_LETTERS and set(text) <= set("0123456789abcdef")
+    return f"{str(text)[:_SHOWN_LETTERS]}..." if is_hash else text
 
 
 def _require_no_proof(path: Path) -> None:

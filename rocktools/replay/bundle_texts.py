@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rocktools.replay.readable import ReadableProgram
-from rocktools.replay.readable_texts import PRELUDE
+from rocktools.replay.readable_texts import render_prelude
 
 RUNTIME_FOLDER = "runtime"
 
@@ -78,7 +77,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "{RUNTIME_FOLDER}"))
 
-{PRELUDE}
+{render_prelude(program.text)}
 
 {program.text}
 
@@ -167,6 +166,9 @@ if __name__ == "__main__":
 """
 
 
+_PROFILE = " `rocktools replay profile` does all of it at once, and gives the point under the roofline."
+
+
 def render_readme(spec: Mapping[str, Any], files: Sequence[str]) -> str:
     """README.md: what is in the folder, how to run, profile and prove it."""
     lines = [
@@ -185,7 +187,8 @@ def render_readme(spec: Mapping[str, Any], files: Sequence[str]) -> str:
         "",
         *_profiling_lines(spec),
         "",
-        "A replay stands in for the job's kernel after its proof only: `rocktools replay prove` with this folder.",
+        "A replay stands in for the job's kernel after its proof only: `rocktools replay prove` with this folder."
+        + (_PROFILE if spec["kind"] == "kernel" and spec["kernel"] else ""),
         "",
         "| input | shape | values |",
         "|---|---|---|",
@@ -197,7 +200,7 @@ def render_readme(spec: Mapping[str, Any], files: Sequence[str]) -> str:
         "(`rocktools capture-operands`), `--inputs zeros` is an experiment: zeros let the clock rise.",
     ]
     if spec["launches"]:
-        lines += ["", "What the job launches for it:", "", "```json", json.dumps(spec["launches"], indent=1), "```"]
+        lines += ["", "What the job launches for it:", "", *_launch_lines(spec["launches"])]
     if spec["warnings"]:
         lines += ["", "Know that:", "", *(f"- {each}" for each in spec["warnings"])]
     return "\n".join([*lines, ""])
@@ -206,20 +209,37 @@ def render_readme(spec: Mapping[str, Any], files: Sequence[str]) -> str:
 def _profiling_lines(spec: Mapping[str, Any]) -> list[str]:
     """Commands that profile it; what only copies memory has a time, and no counters."""
     lines = [
-        "Profile it: the first command gives its time, the others hardware events.",
+        "Profile it. The time of its kernels:",
         "",
         "    rocprofv3 --kernel-trace --memory-copy-trace --marker-trace -d trace -o replay -- python replay.py",
     ]
     if spec["kind"] == "copy":
         return lines
-    # Kernels of libraries have names of their own: Tensile's, RCCL's, those of whoever wrote a custom call.
-    name = {"library": "Cijk_", "collective": "nccl"}.get(spec["kind"], spec["kernel"])
-    counting, analysing = ("", "") if not name else (f" --kernel-include-regex '{name}'", f" -k '{name}'")
+    if spec["kind"] == "collective":
+        return [*lines, "", "No counters: they take one kernel at a time, and these kernels wait for each other."]
+    # Kernels of libraries have names of their own: Tensile's, those of whoever wrote a custom call.
+    name = "Cijk_" if spec["kind"] == "library" else spec["kernel"]
+    whole = name if spec["kind"] == "library" else f"^{name}$"
+    counting, analysing = ("", "") if not name else (f" --kernel-include-regex '{whole}'", f" -k '{whole}'")
     return [
         *lines,
+        "",
+        "Hardware events:",
+        "",
         f"    rocprofv3 --pmc SQ_WAVES{counting} -d pmc -o replay -- python replay.py",
         f"    rocprof-compute profile -n replay{analysing} -- python replay.py",
     ]
+
+
+def _launch_lines(launches: Sequence[Mapping[str, Any]]) -> list[str]:
+    lines = ["| kind | kernel | workgroups | work-items of each | LDS |", "|---|---|---|---|---|"]
+    for each in launches:
+        grid, workgroup = (
+            " x ".join(map(str, each[name] or ())) for name in ("grid_workgroups", "workgroup_workitems")
+        )
+        shared = "" if each["lds_bytes"] is None else f"{each['lds_bytes']} B"
+        lines.append(f"| {each['kind']} | {each['kernel'] or ''} | {grid} | {workgroup} | {shared} |")
+    return lines
 
 
 def _values_text(entry: Mapping[str, Any]) -> str:

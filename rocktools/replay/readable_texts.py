@@ -1,6 +1,9 @@
-"""The fixed parts of replay_jax.py: what stands above and below the translated functions."""
+"""The fixed parts of replay_jax.py: what stands above the translated functions."""
 
 from __future__ import annotations
+
+import ast
+import re
 
 IMPORTS = """import numpy as np
 
@@ -67,4 +70,20 @@ def _scatter_one_by_one(function, x, indices, updates, numbers, vector, *, is_so
     return lax.fori_loop(0, updates.shape[0], step, x)
 '''
 
-PRELUDE = f"{IMPORTS}{_CONFIGURATION}{FUNCTIONS}"
+
+def render_prelude(text: str) -> str:
+    """What stands above translated functions: imports, settings, and those of `FUNCTIONS` that they call."""
+    known = {
+        node.name: ast.get_source_segment(FUNCTIONS, node) or ""
+        for node in ast.parse(FUNCTIONS).body
+        if isinstance(node, ast.FunctionDef)
+    }
+    needed: set[str] = set()
+    waiting = [text]
+    while waiting:
+        called = {name for name in known if re.search(rf"\b{name}\(", waiting[-1])} - needed
+        waiting.pop()
+        needed |= called
+        waiting += [known[name] for name in called]
+    functions = [f"\n\n{definition}\n" for name, definition in known.items() if name in needed]
+    return "".join([IMPORTS, _CONFIGURATION, *functions])

@@ -269,7 +269,8 @@ def _data_warnings(module: HloModule, instruction: Instruction) -> tuple[str, ..
     found = []
     if opcodes & {"gather", "scatter", "sort", "ragged-dot"}:
         found.append("where its indices point decides how fast it is: a trained router's differ from the random ones")
-    if any(word in text for word in ("attention", "attn", "segment", "seqlen")) and "while" not in opcodes:
+    has_mask = bool(opcodes & {"compare", "select", "custom-call"})  # nothing else looks where a sequence ends
+    if has_mask and any(word in text for word in ("attention", "attn", "segment", "seqlen")) and "while" not in opcodes:
         found.append("lengths of sequences in a mask are data: captured operands give the job's")
     return tuple(found)
 

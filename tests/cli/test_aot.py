@@ -132,7 +132,7 @@ def test_from_program_to_proof(run, tmp_path):
     cache = ("--cache", tmp_path / "cache")
     ran = run("aot", "compile", f"{script}:step", "-o", made, *cache)
     assert ran.code == 0
-    assert "memory of each of 1 AMD Instinct MI355X" in ran.out
+    assert "memory of one AMD Instinct MI355X" in ran.out
     assert run("aot", "diff", made, made).code == 0
     rows = list(csv.DictReader(io.StringIO(run("aot", "show", made, "--format", "csv").out)))
     instruction = next(row["instruction"] for row in rows if row["kernel_name"])

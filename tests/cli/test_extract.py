@@ -56,6 +56,15 @@ def test_kernel_is_taken_with_its_twins_named(run, source, tmp_path):
     assert "loop_fusion.2" in ran.err
 
 
+def test_what_no_program_has_is_said_of_all_of_them(run, source, tmp_path):
+    second = source.with_name("module_0008.jit_other.gfx950_gpu_after_optimizations.txt")
+    second.write_text(TEXT.replace("jit_step", "jit_other"), encoding="utf-8")
+    ran = run("extract", tmp_path, "--kernel", "lop_fusion_1", "-o", tmp_path / "replay")
+    assert ran.code == 2
+    assert "unknown-kernel: none of 2 programs launches a kernel 'lop_fusion_1': jit_other (8), jit_step (7)" in ran.err
+    assert "try: loop_fusion.1" in ran.err
+
+
 def test_folder_of_dumps_is_searched_for_the_program_that_has_it(run, source, tmp_path):
     second = source.with_name("module_0008.jit_other.gfx950_gpu_after_optimizations.txt")
     second.write_text(TEXT.replace("jit_step", "jit_other").replace("loop_fusion", "other_fusion"), encoding="utf-8")

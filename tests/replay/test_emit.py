@@ -16,7 +16,9 @@ from replay_programs import find_cpu_plugin, make_replay
 
 from rocktools.errors import InputError
 from rocktools.replay import bundled_inputs, bundled_pjrt, bundled_replay
+from rocktools.replay.bundle_texts import render_readme
 from rocktools.replay.emit import folder_name, write_bundle
+from rocktools.replay.readable_texts import render_prelude
 
 pytest.importorskip("jax")
 
@@ -127,6 +129,29 @@ def test_readme_has_the_commands_of_the_profilers(bundle):
     for words in ("rocprofv3 --kernel-trace", "rocprofv3 --pmc", "rocprof-compute profile", "rocktools replay prove"):
         assert words in text
     assert "| p0.x | `f32[4,6]{0,1}` | random |" in text
+
+
+def test_kernel_is_counted_by_its_whole_name_and_a_collective_is_not_counted(replay, tmp_path):
+    """Counting runs one kernel at a time, and the kernels of a collective wait for each other."""
+    launch = {"kind": "kKernel", "kernel": "fusion_7", "grid_workgroups": [1, 1, 1], "workgroup_workitems": [24, 1, 1]}
+    spec = {**replay.spec, "kernel": "fusion_7", "launches": [{**launch, "lds_bytes": 0}]}
+    text = render_readme(spec, ["replay_jax.py"])
+    assert "--kernel-include-regex '^fusion_7$'" in text
+    assert "| kKernel | fusion_7 | 1 x 1 x 1 | 24 x 1 x 1 | 0 B |" in text
+    assert "rocktools replay profile" in text
+    gathered = render_readme(make_replay(GATHERED, "start").spec, ["replay_jax.py"])
+    assert "--kernel-trace" in gathered
+    assert "--pmc" not in gathered
+    assert "rocktools replay profile" not in gathered
+
+
+def test_readable_script_has_the_helpers_it_calls_and_no_others(bundle):
+    called = {"_bitcast": (), "_gather": ("_vector_last",), "_scatter": ("_vector_last",)}
+    for name, more in called.items():
+        made = render_prelude(f"x = {name}(y)")
+        defined = {node.name for node in ast.parse(made).body if isinstance(node, ast.FunctionDef)}
+        assert defined == {name, *more}
+    assert "def _" not in (bundle / "replay_jax.py").read_text(encoding="utf-8").partition("def prepare")[0]
 
 
 def test_exact_script_without_a_plugin_says_so(bundle):

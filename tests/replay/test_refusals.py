@@ -163,6 +163,28 @@ def test_done_of_a_start_is_found(module):
     assert find_done(module, module.instructions["before"]) is None
 
 
+@pytest.mark.parametrize("looks_at_a_mask", [True, False])
+def test_lengths_are_data_only_where_a_mask_is_looked_at(looks_at_a_mask):
+    """A product of the same attention reads every element, whatever the lengths are."""
+    last = "select(mask, x, n)" if looks_at_a_mask else "multiply(x, n)"
+    text = f"""HloModule made, is_scheduled=true
+
+fused {{
+  mask = pred[8]{{0}} parameter(0)
+  x = f32[8]{{0}} parameter(1)
+  n = f32[8]{{0}} negate(x)
+  ROOT r = f32[8]{{0}} {last}
+}}
+
+ENTRY main {{
+  m = pred[8]{{0}} parameter(0)
+  v = f32[8]{{0}} parameter(1)
+  ROOT f = f32[8]{{0}} fusion(m, v), kind=kLoop, calls=fused, metadata={{op_name="jit(step)/attention/mul"}}
+}}
+"""
+    assert any("lengths of sequences" in warning for warning in make_replay(text, "f").warnings) is looks_at_a_mask
+
+
 def test_data_that_decides_the_time_is_warned_of():
     text = """HloModule made, is_scheduled=true
 

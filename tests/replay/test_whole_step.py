@@ -16,7 +16,7 @@ from rocktools.hlo.proto_reader import parse_hlo_proto
 from rocktools.replay.bundled_inputs import numpy_dtype
 from rocktools.replay.emit import SCHEMA_FILE, write_bundle
 from rocktools.replay.extract import Replay, build_job_program, build_replay
-from rocktools.replay.readable_texts import FUNCTIONS, IMPORTS, PRELUDE
+from rocktools.replay.readable_texts import FUNCTIONS, IMPORTS, render_prelude
 from rocktools.replay.select import select_all, select_instruction, select_kernel
 
 # Build -> kernels that are fusions, library products (INDEX.md of the real files).
@@ -68,7 +68,7 @@ def test_every_program_is_one_instruction_with_the_name_of_the_kernel(step):
 def test_every_readable_form_is_python(step):
     for replay in step[1]:
         assert replay.readable is not None, replay.refusal
-        ast.parse(f"{PRELUDE}\n{replay.readable.text}")
+        ast.parse(f"{render_prelude(replay.readable.text)}\n{replay.readable.text}")
 
 
 def test_every_description_keeps_the_schema(step):
