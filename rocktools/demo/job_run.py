@@ -9,7 +9,7 @@ The program is real. Nothing else is: databases, manifest and tables say that th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from rocktools.demo.job_counters import COUNTED_QUANTITIES, PASSES, write_counter_pass
-from rocktools.demo.job_database import process_id, write_rank_database
-from rocktools.demo.job_recording import record_rank
+from rocktools.demo.job_database import Registers, process_id, write_rank_database
+from rocktools.demo.job_recording import RankRecording, record_rank
 from rocktools.demo.job_scenario import Fault, JobScenario
 from rocktools.demo.job_simulation import RECOMPILED, RECOMPILED_ID, SimulatedJob, simulate_job
 from rocktools.demo.job_steps import JobStep
@@ -95,20 +95,7 @@ def write_demo_run(
         other.write(run / HLO_FOLDER, program_id=RECOMPILED_ID)
     job = simulate_job(_programs(run / HLO_FOLDER, [packed, *also]), scenario)
     registers = [read_registers(one.kernels_csv) for one in (packed, *also)]
-    todo, recordings = scenario.ranks_count + len(PASSES), []
-    for rank in range(scenario.ranks_count):
-        recording = record_rank(job, rank)
-        path = run / TRACE_FOLDER / f"rank_{rank}_{process_id(rank)}_results.db"
-        write_rank_database(recording, path, registers=registers, seed=scenario.seed)
-        recordings.append(recording)
-        if on_progress:
-            on_progress(rank + 1, todo)
-    for number, group in enumerate(PASSES):
-        (run / PMC_FOLDER / group).mkdir()
-        path = run / PMC_FOLDER / group / f"rank_0_{process_id(0) + 1_000 * (number + 1)}_results.db"
-        write_counter_pass(job, path, group=group, number=number)
-        if on_progress:
-            on_progress(scenario.ranks_count + number + 1, todo)
+    recordings = _write_passes(run, job, registers, on_progress or _tell_nobody)
     (run / WORKLOAD_NAME).write_text(workload_text(packed, scenario), encoding="utf-8")
     (run / LOGS_FOLDER / STEP_LOG_NAME).write_text(step_log(job, packed), encoding="utf-8")
     write_truth(run / TRUTH_FOLDER, job, recordings)
@@ -128,6 +115,29 @@ def write_demo_run(
         size_bytes=sum(path.stat().st_size for path in run.rglob("*") if path.is_file()),
         injected=tuple(each.name for each in job.injections),
     )
+
+
+def _tell_nobody(done: int, total: int) -> None:
+    """For who does not want to know."""
+
+
+def _write_passes(
+    run: Path, job: SimulatedJob, registers: Sequence[Registers], on_progress: Callable[[int, int], None]
+) -> list[RankRecording]:
+    """The traces of the recorded ranks, and the counter passes. Returns what the traces hold."""
+    scenario, recordings = job.scenario, []
+    total = scenario.ranks_count + len(PASSES)
+    for rank in range(scenario.ranks_count):
+        recordings.append(record_rank(job, rank))
+        path = run / TRACE_FOLDER / f"rank_{rank}_{process_id(rank)}_results.db"
+        write_rank_database(recordings[-1], path, registers=registers, seed=scenario.seed)
+        on_progress(rank + 1, total)
+    for number, group in enumerate(PASSES):
+        (run / PMC_FOLDER / group).mkdir()
+        path = run / PMC_FOLDER / group / f"rank_0_{process_id(0) + 1_000 * (number + 1)}_results.db"
+        write_counter_pass(job, path, group=group, number=number)
+        on_progress(scenario.ranks_count + number + 1, total)
+    return recordings
 
 
 def _programs(folder: Path, packed: list[PackedProgram]) -> list[JobProgram]:
