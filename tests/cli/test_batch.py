@@ -132,7 +132,10 @@ def test_dry_run_prints_commands_and_cost_and_makes_nothing(run, replays, tmp_pa
     assert ran.out.startswith("# about 40 runs and ")
     assert "# 2 of 4 jobs: fusion_1" in ran.out
     assert f"cd {tmp_path}/batch/kernels/fusion_1/attempt-1" in ran.out
-    assert "rocprof-compute profile -n fusion_1 -k '^fusion_1$' --dispatch 3:12 --no-roof -- /j/py" in ran.out
+    assert (
+        "rocprof-compute profile -n fusion_1 -k '^fusion_1$|^fusion_1\\.kd$' --dispatch 3:12 --no-roof -- /j/py"
+        in ran.out
+    )
     assert "PYTHONHASHSEED=0" in ran.out
     assert sorted(tmp_path.rglob("*")) == before
 
