@@ -20,6 +20,7 @@ from pathlib import Path
 from rocktools.batch.bundles import Bundle, Refused, build_refusal, judge_kind, read_bundle
 from rocktools.batch.plan import BatchPlan, PlannedKernel
 from rocktools.batch.state import Job, JobKind
+from rocktools.capture.compute_analyze import analysis_output
 from rocktools.capture.compute_command import (
     ComputeCommand,
     ComputeTool,
@@ -163,6 +164,23 @@ def list_jobs(work: Work) -> tuple[Job, ...]:
 def job_folder(job: Job) -> str:
     """Folder of its attempts, inside the run directory."""
     return f"{KERNELS_FOLDER}/{job.name}" if job.kind is JobKind.KERNEL else job.name
+
+
+def require_commands(work: Work) -> None:
+    """Check that every command line of the batch can be built for this tool, before anything is made.
+
+    Raises:
+        UsageError: the plan asks for what this tool does not take, or a path cannot be handed over.
+        CaptureError: this version lacks what the plan asks for.
+    """
+    for job in list_jobs(work):
+        folder = work.run / job_folder(job) / "attempt-1"
+        if job.kind is JobKind.PEAKS:
+            build_peaks_command(work, folder, None)
+        elif job.kind is JobKind.ANALYSIS:
+            analysis_output(work.tool)
+    for kernel in work.kernels:
+        build_kernel_command(work, kernel, work.run / KERNELS_FOLDER / kernel.planned.name / "attempt-1", None)
 
 
 def expected_launches(work: Work, kernel: CheckedKernel) -> int | None:

@@ -67,7 +67,7 @@ def run(
     Exit code 1 if any job failed or was interrupted; all others are kept.
     """
     from rocktools.batch.document import read_plan
-    from rocktools.batch.jobs import Work, check_kernels, check_levels, map_devices
+    from rocktools.batch.jobs import Work, check_kernels, check_levels, map_devices, require_commands
     from rocktools.rundir import require_free
 
     if compute_version is not None and not dry_run:
@@ -86,6 +86,7 @@ def run(
         has_peaks=has_peaks,
         has_analysis=has_analysis,
     )
+    require_commands(work)
     emit_findings(check_levels(kernels))
     if dry_run:
         click.echo(_script(work, resumes=resume), nl=False)

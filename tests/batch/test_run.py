@@ -12,9 +12,12 @@ from pathlib import Path
 import pytest
 from batch_runs import Bench, interrupt, make_bench, read_json, results_of
 
-from rocktools.batch.state import SCHEMA_FILE, STATE_NAME, JobState
+import rocktools.batch.run
+from rocktools.batch.plan import parse_passes
+from rocktools.batch.state import SCHEMA_FILE, STATE_NAME, BatchState, JobState, write_state
 from rocktools.capture.compute_folder import MARKER_NAME
 from rocktools.capture.run_lock import hold_run
+from rocktools.errors import RocktoolsError
 from rocktools.rundir import hash_file, read_manifest
 
 TEN = [f"k{number:02d}" for number in range(1, 11)]
@@ -315,6 +318,44 @@ def test_the_plan_in_the_run_goes_on_with_the_batch(bench, monkeypatch):
         calls_folder=bench.calls_folder,
     )
     assert other(monkeypatch, "--resume", passes=1) == 0
+
+
+@pytest.mark.parametrize(
+    "version, passes, reference",
+    [
+        ("3.4", "multiplexing", "compute-no-multiplexing"),
+        ("3.0", "blocks:2", "compute-bad-block"),
+        ("3.0", "set:mem_thruput", "compute-no-sets"),
+    ],
+)
+def test_what_this_release_lacks_is_said_before_anything_is_made(
+    tmp_path, monkeypatch, capsys, version, passes, reference
+):
+    bench = make_bench(tmp_path, ["k1"], version=version, selection=parse_passes(passes))
+    assert bench(monkeypatch) in (1, 2)
+    assert reference in capsys.readouterr().err
+    assert not bench.run.exists()
+    assert bench.calls() == []
+
+
+def test_a_state_that_cannot_be_written_ends_the_batch_in_plain_words(bench, monkeypatch, capsys):
+    written = []
+
+    def fail(run: Path, state: BatchState) -> Path:
+        written.append(state)
+        if len(written) > 4:  # begun, rechecked, k1 running, k1 done
+            raise RocktoolsError("output-failed", "could not write: No space left on device", where=str(run))
+        return write_state(run, state)
+
+    monkeypatch.setattr(rocktools.batch.run, "write_state", fail)
+    assert bench(monkeypatch, "--no-peaks", "--no-analysis", passes=1) == 1
+    err = capsys.readouterr().err
+    assert "No space left" in err
+    assert "Traceback" not in err
+    assert bench.profiled() == ["k1"]
+    monkeypatch.setattr(rocktools.batch.run, "write_state", write_state)
+    assert bench(monkeypatch, "--no-peaks", "--no-analysis", "--resume", passes=1) == 0
+    assert bench.profiled() == ["k1", "k2", "k3"]
 
 
 def test_two_commands_never_run_one_batch(bench, monkeypatch, capsys):
