@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from rocktools.errors import DamagedFile, InputError, NothingToRead, UnsupportedVersion
+from rocktools.errors import DamagedFile, InputError, NothingToRead, UnknownFormat, UnsupportedVersion
 from rocktools.findings import Finding, Severity
 from rocktools.sources.compute_analysis.results import (
     METRIC_COLUMNS,
@@ -80,6 +80,7 @@ def read_analysis_database(path: Path, *, label: Callable[[str], str] = str) -> 
     Raises:
         InputError: it cannot be read.
         DamagedFile: it is damaged, or still being written.
+        UnknownFormat: it is a database of something else.
         UnsupportedVersion: it has none of the views that are read.
         NothingToRead: it has no workload.
     """
@@ -125,6 +126,14 @@ class _Reader:
 
 
 def _read(reader: _Reader, label: Callable[[str], str]) -> ComputeAnalysis:
+    if not reader.columns(_MARK):
+        raise UnknownFormat(
+            "not-compute-analysis",
+            "it is an SQLite database, and no analysis of rocprof-compute",
+            where=str(reader.path),
+            hint="a trace goes to --trace; results are folders of workloads, and databases of `rocprof-compute analyze "
+            "--output-format db`",
+        )
     version, schema = _version(reader)
     lacking = [
         view
