@@ -87,7 +87,7 @@ def test_linking_finds_the_true_instructions(demo_run, sites, run):
         rows = run.rows("link", trace_of(demo_run, rank), "--hlo", demo_run / "hlo", "--part", "edges", "--top", 0)
         edges = pd.DataFrame(rows).set_index("dispatch_id")
         truth = truth_of(demo_run, rank, sites).set_index("dispatch_id")
-        joined = edges.join(truth[["instruction"]], rsuffix="_true")
+        joined = edges.join(truth["instruction"].rename("instruction_true"))
         linked = joined[joined["confidence"].isin(["certain", "likely"])]
         assert len(linked) > 0.99 * len(truth)
         certain = joined[joined["confidence"] == "certain"]
