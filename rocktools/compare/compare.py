@@ -1,0 +1,328 @@
+"""Two summaries -> what changed in steps, shares, buckets, operations and kinds of work."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from rocktools.compare.comparison import (
+    SCHEMA,
+    BucketDelta,
+    ClassDelta,
+    Comparison,
+    FamilyDelta,
+    OperationDelta,
+    ShareDelta,
+)
+from rocktools.compare.match import Pair, match_operations
+from rocktools.compare.parity import Gate, Parity, check_parity
+from rocktools.compare.significance import (
+    SIGNIFICANT_RATIO,
+    Difference,
+    Verdict,
+    compare_series,
+    hold_holm,
+)
+from rocktools.compare.split import Amount, split_difference
+from rocktools.compare.work import WorkOfBuckets, amount_of, works_of_buckets
+from rocktools.summary.document import LedgerBucket, Missing, Operation, OverlapMeans, Statistics, Steps, Summary
+
+_SHARES = (
+    *("busy", "compute", "communication", "hidden_communication", "exposed_communication"),
+    *("exposed_copy", "idle"),
+)
+
+
+def compare_summaries(
+    before: Summary, after: Summary, *, allowed: Collection[str] = (), is_strict: bool = False
+) -> Comparison:
+    """Everything that can be said of two runs; where they may not be compared, only why.
+
+    Args:
+        allowed, is_strict: as `check_parity` takes them.
+    """
+    parity = check_parity(before, after, allowed=allowed, is_strict=is_strict)
+    if parity.gate is Gate.CLOSED:
+        return _of_parity(before, after, parity)
+    basis, steps, tails = _steps(before, after)
+    reasons = [
+        f"{name} of {side}: {block.reason}"
+        for name in ("steps", "ledger", "overlap", "operations", "families")
+        for side, summary in (("before", before), ("after", after))
+        if isinstance(block := getattr(summary, name), Missing)
+    ]
+    span = before.overlap.mean.span_ns if not isinstance(before.overlap, Missing) else None
+    return replace(
+        _of_parity(before, after, parity),
+        basis=basis,
+        steps=steps,
+        p90_before_ns=tails[0],
+        p90_after_ns=tails[1],
+        classes=_classes(before.steps, after.steps),
+        shares=_shares(before, after),
+        buckets=_buckets(before, after, span),
+        operations=_operations(before, after),
+        families=_families(before, after),
+        reasons=tuple(reasons),
+    )
+
+
+def _of_parity(before: Summary, after: Summary, parity: Parity) -> Comparison:
+    return Comparison(
+        schema=SCHEMA,
+        before=before.title,
+        after=after.title,
+        is_simulated=before.is_simulated or after.is_simulated,
+        parity=parity,
+        basis="",
+        steps=None,
+        p90_before_ns=None,
+        p90_after_ns=None,
+        classes=(),
+        shares=(),
+        buckets=(),
+        operations=(),
+        families=(),
+        reasons=(),
+    )
+
+
+def _steps(before: Summary, after: Summary) -> tuple[str, Difference | None, tuple[float | None, float | None]]:
+    """Steps of logs where both have one, else of the traces; the 90th percentiles beside them."""
+    logs = (before.step_log, after.step_log)
+    if not any(isinstance(log, Missing) for log in logs):
+        series = [_logged(summary) for summary in (before, after)]
+        if all(series):
+            tails = tuple(_tail(None if isinstance(log, Missing) else log.statistics) for log in logs)
+            return "unprofiled", compare_series(*series), (tails[0], tails[1])
+    found = [_counted(summary.steps) for summary in (before, after)]
+    tails = tuple(
+        _tail(None if isinstance(steps, Missing) else steps.statistics) for steps in (before.steps, after.steps)
+    )
+    return "profiled", compare_series(*found), (tails[0], tails[1])
+
+
+def _tail(statistics: Statistics | None) -> float | None:
+    return None if statistics is None else statistics.p90_ns
+
+
+def _logged(summary: Summary) -> list[float]:
+    if isinstance(summary.step_log, Missing):
+        return []
+    return [float(step.duration_ns) for step in summary.step_log.steps if step.exclusion is None]
+
+
+def _counted(steps: Steps | Missing, step_class: str | None = None) -> list[float]:
+    if isinstance(steps, Missing):
+        return []
+    return [
+        float(step.duration_ns)
+        for step in steps.series
+        if step.is_counted and (step_class is None or step.step_class == step_class)
+    ]
+
+
+def _classes(before: Steps | Missing, after: Steps | Missing) -> tuple[ClassDelta, ...]:
+    names = {
+        found.name
+        for steps in (before, after)
+        if not isinstance(steps, Missing) and len(steps.classes) > 1
+        for found in steps.classes
+    }
+    deltas = []
+    for name in sorted(names):
+        one, other = _counted(before, name), _counted(after, name)
+        deltas.append(
+            ClassDelta(name=name, before_count=len(one), after_count=len(other), difference=compare_series(one, other))
+        )
+    return tuple(deltas)
+
+
+def _shares(before: Summary, after: Summary) -> tuple[ShareDelta, ...]:
+    if isinstance(before.overlap, Missing) or isinstance(after.overlap, Missing):
+        return ()
+    one, other = before.overlap.mean, after.overlap.mean
+    deltas = [_share(name, one, other) for name in _SHARES] if one.span_ns > 0 and other.span_ns > 0 else []
+    return tuple(sorted(deltas, key=lambda each: -abs(each.delta_ratio)))
+
+
+def _share(name: str, before: OverlapMeans, after: OverlapMeans) -> ShareDelta:
+    one, other = getattr(before, f"{name}_ns"), getattr(after, f"{name}_ns")
+    shares = one / before.span_ns, other / after.span_ns
+    return ShareDelta(
+        name=name,
+        before_ns=one,
+        after_ns=other,
+        before_ratio=shares[0],
+        after_ratio=shares[1],
+        delta_ratio=shares[1] - shares[0],
+    )
+
+
+def _buckets(before: Summary, after: Summary, span_ns: float | None) -> tuple[BucketDelta, ...]:
+    if isinstance(before.ledger, Missing) or isinstance(after.ledger, Missing):
+        return ()
+    sides = [{_key(bucket): bucket for bucket in ledger.buckets} for ledger in (before.ledger, after.ledger)]
+    places = before.ledger.places_count, after.ledger.places_count
+    works = works_of_buckets(before, after)
+    deltas = [
+        _bucket(key, sides[0].get(key), sides[1].get(key), places, works, span_ns)
+        for key in sorted(sides[0].keys() | sides[1].keys())
+    ]
+    corrected = hold_holm([None if each.difference is None else each.difference.probability for each in deltas])
+    judged = [
+        replace(each, probability=probability, verdict=_verdict(each, probability))
+        for each, probability in zip(deltas, corrected, strict=True)
+    ]
+    return tuple(sorted(judged, key=lambda each: (-abs(each.delta_ns), each.label)))
+
+
+def _key(bucket: LedgerBucket) -> tuple[str, str, str]:
+    return bucket.activity, bucket.phase, bucket.component
+
+
+def _bucket(
+    key: tuple[str, str, str],
+    before: LedgerBucket | None,
+    after: LedgerBucket | None,
+    places: tuple[int, int],
+    works: Mapping[tuple[str, str, str], WorkOfBuckets],
+    span_ns: float | None,
+) -> BucketDelta:
+    times = [0.0 if bucket is None else bucket.sum_per_step_ns for bucket in (before, after)]
+    counts = [
+        0.0 if bucket is None or not place else bucket.rows_count / place
+        for bucket, place in zip((before, after), places, strict=True)
+    ]
+    work = works.get(key)
+    amounts = [
+        Amount(time_ns=time, executions_count=count, work=None if work is None else side)
+        for time, count, side in zip(
+            times, counts, (None, None) if work is None else (work.before, work.after), strict=True
+        )
+    ]
+    delta = times[1] - times[0]
+    series = [() if bucket is None else bucket.series_ns for bucket in (before, after)]
+    return BucketDelta(
+        activity=key[0],
+        phase=key[1],
+        component=key[2],
+        before_ns=times[0],
+        after_ns=times[1],
+        delta_ns=delta,
+        delta_ratio=delta / times[0] if times[0] else None,
+        delta_of_step_ratio=delta / span_ns if span_ns else None,
+        before_count=counts[0],
+        after_count=counts[1],
+        work_unit="" if work is None else work.unit,
+        split=split_difference(*amounts),
+        difference=compare_series(*series),
+        probability=None,
+        verdict=Verdict.CANNOT_SAY,
+    )
+
+
+def _verdict(delta: BucketDelta, probability: float | None) -> Verdict:
+    if delta.difference is None or probability is None:
+        return Verdict.CANNOT_SAY
+    if probability >= SIGNIFICANT_RATIO:
+        return Verdict.NOT_SIGNIFICANT
+    return Verdict.SLOWER if delta.difference.delta_ns > 0 else Verdict.FASTER
+
+
+def _operations(before: Summary, after: Summary) -> tuple[OperationDelta, ...]:
+    if isinstance(before.operations, Missing) or isinstance(after.operations, Missing):
+        return ()
+    pairs = match_operations(before.operations.operations, after.operations.operations)
+    places = before.operations.places_count, after.operations.places_count
+    is_cut = before.operations.rest is not None, after.operations.rest is not None
+    deltas = [_operation(pair, places, is_cut) for pair in pairs]
+    return tuple(sorted(deltas, key=_size))
+
+
+def _size(delta: OperationDelta) -> tuple[float, str]:
+    known = [abs(each) for each in (delta.delta_ns, delta.after_ns, delta.before_ns) if each is not None]
+    return -known[0] if known else 0.0, str(delta.name_after or delta.name_before)
+
+
+def _operation(pair: Pair, places: tuple[int, int], is_cut: tuple[bool, bool]) -> OperationDelta:
+    before, after = pair.before, pair.after
+    shown = after or before
+    assert shown is not None
+    state = "matched" if before and after else _alone(before is None, is_cut)
+    # What the other side does not list may be there, only shorter: its time is not known, and not 0.
+    is_listed = not state.startswith("not listed")
+    times = [_exclusive(each, is_listed=is_listed) for each in (before, after)]
+    counts = [
+        _executions(each, place, is_listed=is_listed) for each, place in zip((before, after), places, strict=True)
+    ]
+    delta = None if times[0] is None or times[1] is None else times[1] - times[0]
+    amounts = [amount_of(each, place) for each, place in zip((before, after), places, strict=True)]
+    return OperationDelta(
+        name_before=None if before is None else before.name,
+        name_after=None if after is None else after.name,
+        state=state,
+        matched_by=pair.method,
+        scope=shown.scope,
+        phase=shown.phase,
+        component=shown.component,
+        before_ns=times[0],
+        after_ns=times[1],
+        delta_ns=delta,
+        delta_ratio=delta / times[0] if delta is not None and times[0] else None,
+        before_count=counts[0],
+        after_count=counts[1],
+        split=split_difference(*amounts) if is_listed else None,
+    )
+
+
+def _alone(is_missing_before: bool, is_cut: tuple[bool, bool]) -> str:
+    if is_missing_before:
+        return "not listed before" if is_cut[0] else "new"
+    return "not listed after" if is_cut[1] else "gone"
+
+
+def _exclusive(operation: Operation | None, *, is_listed: bool) -> float | None:
+    if operation is None:
+        return 0.0 if is_listed else None
+    return operation.exclusive_per_step_ns
+
+
+def _executions(operation: Operation | None, places: int, *, is_listed: bool) -> float | None:
+    if operation is None:
+        return 0.0 if is_listed else None
+    return operation.rows_count / places if places else None
+
+
+def _families(before: Summary, after: Summary) -> tuple[FamilyDelta, ...]:
+    if isinstance(before.families, Missing) or isinstance(after.families, Missing):
+        return ()
+    if isinstance(before.operations, Missing) or isinstance(after.operations, Missing):
+        return ()
+    places = before.operations.places_count or 1, after.operations.places_count or 1
+    sides = [{family.family: family for family in block.families} for block in (before.families, after.families)]
+    deltas = []
+    for name in sorted(sides[0].keys() | sides[1].keys()):
+        found = [side.get(name) for side in sides]
+        times = [None if each is None else each.exclusive_ns / place for each, place in zip(found, places, strict=True)]
+        works = [
+            None if each is None or each.compute_flop is None else each.compute_flop / place
+            for each, place in zip(found, places, strict=True)
+        ]
+        time, work = _ratio(times), _ratio(works)
+        deltas.append(
+            FamilyDelta(
+                family=name,
+                before_ns=times[0],
+                after_ns=times[1],
+                time_ratio=time,
+                work_ratio=work,
+                efficiency_ratio=None if time is None or work is None or not time else work / time,
+            )
+        )
+    return tuple(sorted(deltas, key=lambda each: -abs((each.after_ns or 0.0) - (each.before_ns or 0.0))))
+
+
+def _ratio(values: Sequence[float | None]) -> float | None:
+    before, after = values
+    return None if before is None or after is None or before <= 0 else after / before

@@ -1,0 +1,168 @@
+"""What `rocktools compare` says, as one document: `rocktools.comparison/1`.
+
+Every delta is after minus before. Times of buckets and operations are means over devices and steps.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+from rocktools.compare.parity import Parity
+from rocktools.compare.significance import Difference, Verdict
+from rocktools.compare.split import Split
+
+SCHEMA = "rocktools.comparison/1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassDelta:
+    """Steps of one class (light, heavy); a side without it has None."""
+
+    name: str
+    before_count: int
+    after_count: int
+    difference: Difference | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareDelta:
+    """One part of the span of a mean device and step.
+
+    Attributes:
+        name: busy, compute, exposed_communication, ...
+        before_ns, after_ns: its time.
+        before_ratio, after_ratio, delta_ratio: of the span; the delta is a difference of ratios.
+    """
+
+    name: str
+    before_ns: float
+    after_ns: float
+    before_ratio: float
+    after_ratio: float
+    delta_ratio: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketDelta:
+    """One class, phase and component on both sides.
+
+    Attributes:
+        activity, phase, component: which.
+        before_ns, after_ns, delta_ns: summed durations; 0 where a side has none, for then it has none.
+        delta_ratio: over before; None where that is 0.
+        delta_of_step_ratio: `delta_ns` over the mean span of a step before.
+        before_count, after_count: executions.
+        work_unit: FLOP, B, or "" where work is not known on both sides.
+        split: what the delta is made of.
+        difference: of the series over steps; None where a side has none.
+        probability: of that, corrected for how many buckets were asked.
+        verdict: by the corrected probability.
+    """
+
+    activity: str
+    phase: str
+    component: str
+    before_ns: float
+    after_ns: float
+    delta_ns: float
+    delta_ratio: float | None
+    delta_of_step_ratio: float | None
+    before_count: float
+    after_count: float
+    work_unit: str
+    split: Split
+    difference: Difference | None
+    probability: float | None
+    verdict: Verdict
+
+    @property
+    def label(self) -> str:
+        """For people: `wi_0, forward` or `wi_0, forward, communication`."""
+        kind = "" if self.activity == "compute" else f", {self.activity}"
+        return f"{self.component}, {self.phase}{kind}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationDelta:
+    """One operation on both sides.
+
+    Attributes:
+        name_before, name_after: None where a side does not have it, or does not list it.
+        state: matched, new, gone; `not listed before`, `not listed after` where that side's list is cut.
+        matched_by: fingerprint, scope, kernel, name; "" where it is not matched.
+        scope, phase, component: of the side that has it, after before before.
+        before_ns, after_ns, delta_ns, delta_ratio: exclusive time; None where it is not known.
+        before_count, after_count: executions.
+        split: what the delta of the summed durations is made of; None where a side is not known.
+    """
+
+    name_before: str | None
+    name_after: str | None
+    state: str
+    matched_by: str
+    scope: str | None
+    phase: str
+    component: str
+    before_ns: float | None
+    after_ns: float | None
+    delta_ns: float | None
+    delta_ratio: float | None
+    before_count: float | None
+    after_count: float | None
+    split: Split | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FamilyDelta:
+    """One kind of work, with its rate: time for the same work.
+
+    Attributes:
+        before_ns, after_ns: exclusive time of a mean device and step.
+        time_ratio, work_ratio, efficiency_ratio: after over before; efficiency is work over time.
+    """
+
+    family: str
+    before_ns: float | None
+    after_ns: float | None
+    time_ratio: float | None
+    work_ratio: float | None
+    efficiency_ratio: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Two runs.
+
+    Attributes:
+        schema: `SCHEMA`.
+        before, after: titles of the summaries.
+        is_simulated: whether either is.
+        parity: whether they may be compared; where the gate is closed, nothing below is there.
+        basis: what steps are: `profiled`, or `unprofiled` where both have a log.
+        steps: of all steps that count; None where a side has none.
+        p90_before_ns, p90_after_ns: the slow tail; None where a side has none.
+        classes, shares, buckets, operations, families: the largest change first.
+        reasons: what is missing from the comparison, and why.
+    """
+
+    schema: str
+    before: str
+    after: str
+    is_simulated: bool
+    parity: Parity
+    basis: str
+    steps: Difference | None
+    p90_before_ns: float | None
+    p90_after_ns: float | None
+    classes: tuple[ClassDelta, ...]
+    shares: tuple[ShareDelta, ...]
+    buckets: tuple[BucketDelta, ...]
+    operations: tuple[OperationDelta, ...]
+    families: tuple[FamilyDelta, ...]
+    reasons: tuple[str, ...]
+
+
+def render_comparison(comparison: Comparison) -> str:
+    """The document as JSON text."""
+    return json.dumps(asdict(comparison), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
