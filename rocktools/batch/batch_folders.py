@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rocktools.batch.document import read_plan
-from rocktools.batch.jobs import PLAN_NAME
+from rocktools.batch.jobs import KERNELS_FOLDER, PLAN_NAME
 from rocktools.batch.plan import PlannedKernel
 from rocktools.batch.state import STATE_NAME, Job, JobKind, JobState, read_state
 from rocktools.capture.compute_folder import read_marker
@@ -28,6 +28,7 @@ class BatchPlaces:
 
     Attributes:
         paths: to read.
+        skipped: folders below them that are not: batches, whose good results are among `paths`.
         planned: name of a workload -> what the plan of its batch says.
         ceilings: files with measured ceilings of the GPU.
         is_simulated: whether anything was made without hardware.
@@ -35,6 +36,7 @@ class BatchPlaces:
     """
 
     paths: tuple[Path, ...]
+    skipped: tuple[Path, ...] = ()
     planned: Mapping[str, PlannedKernel] = field(default_factory=dict)
     ceilings: tuple[Path, ...] = ()
     is_simulated: bool = False
@@ -52,25 +54,34 @@ def find_places(arguments: Sequence[str | Path]) -> BatchPlaces:
     planned: dict[str, PlannedKernel] = {}
     ceilings: list[Path] = []
     findings: list[Finding] = []
+    skipped: list[Path] = []
     is_simulated = False
     for argument in map(Path, arguments):
-        if not (argument / STATE_NAME).is_file():
+        batches = sorted(path.parent for path in argument.rglob(STATE_NAME) if _is_batch(path.parent))
+        if argument not in batches:
             paths.append(argument)
+            skipped += batches
             is_simulated = is_simulated or (argument.is_dir() and _has_simulated_marker(argument))
-            continue
-        batch = _read_batch(argument)
-        paths += batch.paths
-        planned |= batch.planned
-        ceilings += batch.ceilings
-        findings += batch.findings
-        is_simulated = is_simulated or batch.is_simulated
+        for run in batches:
+            batch = _read_batch(run)
+            paths += batch.paths
+            planned |= batch.planned
+            ceilings += batch.ceilings
+            findings += batch.findings
+            is_simulated = is_simulated or batch.is_simulated
     return BatchPlaces(
         paths=tuple(paths),
+        skipped=tuple(skipped),
         planned=planned,
         ceilings=tuple(ceilings),
         is_simulated=is_simulated,
         findings=tuple(findings),
     )
+
+
+def _is_batch(folder: Path) -> bool:
+    """Whether a folder with such a file is of a batch: other tools may write a state.json, too."""
+    return (folder / PLAN_NAME).is_file() or (folder / KERNELS_FOLDER).is_dir()
 
 
 def noted_version(path: Path) -> str | None:

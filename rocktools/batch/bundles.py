@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -68,6 +68,10 @@ _REASONS: Mapping[Refused, tuple[str, str]] = {
         "rocktools replay prove (library calls: by traces of both), then plan again; or --allow-unproven",
     ),
 }
+_UNDECIDED_HINT = (
+    "its proof decides nothing: put proof.json away and prove it by the job's executable (rocktools replay prove "
+    "--job-executable) or by traces of both; or --allow-unproven"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +103,7 @@ class Bundle:
         program_sha256: of the replay's program.
         origin_sha256: of the program it was taken from.
         level: of its proof; UNPROVEN where there is none.
+        has_proof: whether there is one, of this program.
         findings: doubts about the proof.
     """
 
@@ -111,6 +116,7 @@ class Bundle:
     program_sha256: str
     origin_sha256: str
     level: Level
+    has_proof: bool = False
     findings: tuple[Finding, ...] = ()
 
 
@@ -138,6 +144,7 @@ def read_bundle(folder: Path) -> Bundle:
     origin = replay.origin or {}
     digest = hashlib.sha256(replay.module).hexdigest()
     level, findings = _level(folder / PROOF_NAME, digest)
+    has_proof = level is not None
     try:
         kind = ReplayKind(spec["kind"])
     except (KeyError, ValueError) as error:
@@ -151,7 +158,8 @@ def read_bundle(folder: Path) -> Bundle:
         devices_count=replay.devices_count,
         program_sha256=digest,
         origin_sha256=str(origin.get("sha256") or ""),
-        level=level,
+        level=Level.UNPROVEN if level is None else level,
+        has_proof=has_proof,
         findings=findings,
     )
 
@@ -217,7 +225,8 @@ def judge_bundle(bundle: Bundle, kernel: str, *, allows_unproven: bool) -> Refus
     if not kernel:
         return build_refusal(Refused.NO_KERNEL_NAME)
     if not bundle.level.is_stand_in and not allows_unproven:
-        return build_refusal(Refused.UNPROVEN)
+        refusal = build_refusal(Refused.UNPROVEN)
+        return replace(refusal, hint=_UNDECIDED_HINT) if bundle.has_proof else refusal
     return None
 
 
@@ -254,13 +263,14 @@ def _free_folder(folder: Path, name: str) -> Path:
     return target
 
 
-def _level(path: Path, program_sha256: str) -> tuple[Level, tuple[Finding, ...]]:
+def _level(path: Path, program_sha256: str) -> tuple[Level | None, tuple[Finding, ...]]:
+    """What a proof says of a program; None where there is no proof of it."""
     if not path.is_file():
-        return Level.UNPROVEN, ()
+        return None, ()
     proof = read_proof(path)
     subject: Any = proof.subject.get("replay")
     if not isinstance(subject, Mapping) or subject.get("program_sha256") != program_sha256:
-        return Level.UNPROVEN, (
+        return None, (
             Finding(
                 rule="proof-of-another-program",
                 severity=Severity.WARNING,

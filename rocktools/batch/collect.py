@@ -75,7 +75,11 @@ def gather(arguments: Sequence[str | Path], options: GatherOptions | None = None
     pattern = _pattern(chosen.match)
     places = find_places(arguments)
     results = read_compute_results(
-        places.paths, find_version=noted_version, tool_version=chosen.tool_version, mixes_passes=chosen.mixes_passes
+        places.paths,
+        find_version=noted_version,
+        tool_version=chosen.tool_version,
+        mixes_passes=chosen.mixes_passes,
+        skipped=places.skipped,
     )
     traced = read_times(chosen.traces)
     built = build_compute_quantities(results)

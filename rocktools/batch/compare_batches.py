@@ -221,20 +221,32 @@ def _change(before: float | None, after: float | None) -> dict[str, object]:
 
 
 def _alone(pairs: Sequence[_Pair]) -> list[Finding]:
+    """Kernels of one side."""
+    before = [pair.before.kernel for pair in pairs if pair.before is not None and pair.after is None]
+    after = [pair.after.kernel for pair in pairs if pair.after is not None and pair.before is None]
     findings = []
-    for side, rule in ((MatchedBy.BEFORE_ONLY, "kernels-before-only"), (MatchedBy.AFTER_ONLY, "kernels-after-only")):
-        names = [(pair.before or pair.after) for pair in pairs if pair.matched_by is side]
-        if names:
-            findings.append(
-                Finding(
-                    rule=rule,
-                    severity=Severity.NOTE,
-                    where=names[0].kernel if names[0] is not None else "",
-                    message=f"{count_noun(len(names), 'kernel')} of one side only: there is no kernel of that name, or "
-                    "there are several, in the other batch",
-                    numbers={"kernels_count": len(names)},
-                )
+    if before:
+        findings.append(
+            Finding(
+                rule="kernels-before-only",
+                severity=Severity.NOTE,
+                where=before[0],
+                message=f"{count_noun(len(before), 'kernel')} of the earlier batch: the later one has none of that "
+                "name, or several",
+                numbers={"kernels_count": len(before)},
             )
+        )
+    if after:
+        findings.append(
+            Finding(
+                rule="kernels-after-only",
+                severity=Severity.NOTE,
+                where=after[0],
+                message=f"{count_noun(len(after), 'kernel')} of the later batch: the earlier one has none of that "
+                "name, or several",
+                numbers={"kernels_count": len(after)},
+            )
+        )
     return findings
 
 

@@ -15,7 +15,7 @@ from rocktools.errors import EXIT_FAILURE, EXIT_GOOD, UsageError
 
 if TYPE_CHECKING:
     from rocktools.batch.jobs import Work
-    from rocktools.batch.run import BatchReport, JobProgress
+    from rocktools.batch.run import BatchReport
     from rocktools.batch.state import BatchState
     from rocktools.capture.compute_command import ComputeTool
     from rocktools.findings import Finding
@@ -136,6 +136,7 @@ def _run(work: Work, deadline_s: float | None, *, resumes: bool) -> int:
     from rocktools.batch.attempt import RunSettings
     from rocktools.batch.run import prepare_batch, run_batch
     from rocktools.capture.environment import recorded_environment
+    from rocktools.cli.progress import BatchProgress
 
     prepare_batch(work, resumes=resumes)
     tool = work.tool
@@ -152,27 +153,12 @@ def _run(work: Work, deadline_s: float | None, *, resumes: bool) -> int:
     report = run_batch(
         work,
         RunSettings(environment=dict(os.environ), deadline_s=deadline_s),
-        _tell,
+        BatchProgress(),
         argv=sys.argv,
         created_utc=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         facts=facts,
     )
     return _show(work.run, report)
-
-
-def _tell(progress: JobProgress) -> None:
-    """A line when an attempt begins, and one when it has ended."""
-    from rocktools.batch.state import JobState
-
-    where = "" if progress.device is None else f" on GPU {progress.device}"
-    head = f"[{progress.number}/{progress.jobs_count}] {progress.name}"
-    if progress.is_new:
-        again = f", attempt {progress.attempt}" if progress.attempt > 1 else ""
-        click.echo(f"{head}: begins{where}{again}", err=True)
-    elif progress.state is not JobState.RUNNING:
-        why = f": {progress.what}" if progress.what else ""
-        again = "; tried once more" if progress.is_retried else ""
-        click.echo(f"{head}: {progress.state} after {progress.elapsed_s:.1f} s{why}{again}", err=True)
 
 
 def _show(run: Path, report: BatchReport) -> int:

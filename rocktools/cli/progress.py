@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import sys
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from rocktools.batch.run import JobProgress
+
+_CLEAR_LINE = "\r\x1b[K"
 
 
 class PassProgress:
@@ -50,6 +56,50 @@ class PassProgress:
                 self._task = self._bar.add_task(description, total=self._deadline_s)  # type: ignore[attr-defined]
             self._bar.update(self._task, completed=elapsed_s)  # type: ignore[attr-defined]
         self._shown = description
+
+
+class BatchProgress:
+    """Called by the library while a batch runs: a line when an attempt begins, and one when it has ended.
+
+    On a terminal a last line tells what is running and for how long.
+    """
+
+    def __init__(self) -> None:
+        self._is_terminal = sys.stderr.isatty()
+        self._running: dict[str, int] = {}
+        self._shown = ""
+
+    def __call__(self, progress: JobProgress) -> None:
+        if progress.is_new:
+            self._running[progress.name] = 0
+            self._say(f"{_head(progress)}: begins{_place(progress)}")
+        elif progress.state != "running":
+            self._running.pop(progress.name, None)
+            why = f": {progress.what}" if progress.what else ""
+            again = "; tried once more" if progress.is_retried else ""
+            self._say(f"{_head(progress)}: {progress.state} after {progress.elapsed_s:.1f} s{why}{again}")
+        else:
+            self._running[progress.name] = int(progress.elapsed_s)
+        self._show_running()
+
+    def _say(self, line: str) -> None:
+        click.echo(f"{_CLEAR_LINE if self._shown else ''}{line}", err=True)
+        self._shown = ""
+
+    def _show_running(self) -> None:
+        text = ", ".join(f"{name} {seconds} s" for name, seconds in self._running.items())
+        if self._is_terminal and text != self._shown:
+            click.echo(f"{_CLEAR_LINE}{f'running: {text}' if text else ''}", err=True, nl=False)
+            self._shown = text
+
+
+def _head(progress: JobProgress) -> str:
+    return f"[{progress.number}/{progress.jobs_count}] {progress.name}"
+
+
+def _place(progress: JobProgress) -> str:
+    device = "" if progress.device is None else f" on GPU {progress.device}"
+    return f"{device}, attempt {progress.attempt}" if progress.attempt > 1 else device
 
 
 def tell_files_done(done: int, total: int) -> None:

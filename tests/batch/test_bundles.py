@@ -42,6 +42,17 @@ def test_what_may_not_be_profiled_has_its_reason(tmp_path, facts, reason):
     assert allowed == (None if reason is Refused.UNPROVEN else reason.value)
 
 
+def test_what_its_proof_left_undecided_is_sent_for_a_better_one(tmp_path):
+    hints = {}
+    for name, level in (("undecided", Level.UNPROVEN), ("bare", None)):
+        bundle = read_bundle(write_fake_replay(tmp_path, name, level=level))
+        refusal = judge_bundle(bundle, bundle.kernel, allows_unproven=False)
+        assert refusal is not None
+        hints[name] = refusal.hint
+    assert "--job-executable" in hints["undecided"]
+    assert hints["bare"].startswith("rocktools replay prove")
+
+
 def test_a_library_s_kernel_is_named_by_the_trace(tmp_path):
     folder = write_fake_replay(tmp_path, "custom-call.1", kernel=None, kind="library")
     assert judged(folder, kernel="Cijk_x") is None

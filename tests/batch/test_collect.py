@@ -229,6 +229,21 @@ def test_a_kernel_whose_last_attempt_failed_is_named_and_not_read(copied):
     assert "kernel-missing-in-pass: pass 3 has no row of k2" in told[0].message
 
 
+def test_a_folder_of_batches_is_read_batch_by_batch(copied):
+    """The failed attempt of a batch in it is left alone, and a workload beside it is read."""
+    state = read_state(copied)
+    failed = replace(state.job("k2").last, state=JobState.FAILED, reason="r", what="w")
+    write_state(copied, state.with_attempt("k2", failed))
+    alone = {row["kernel_name"] for row in checked(copied.parent).kernels.astype(object).to_dict("records")}
+    assert alone == {row["kernel_name"] for row in checked(copied).kernels.astype(object).to_dict("records")}
+    place = copied.parent / "workloads" / "w" / "MI355X"
+    write_sysinfo(place, **MI355X)
+    write_pass(place, 0, {"SQ_WAVES": (4.0, 4.0)}, kernel="beside")
+    gathered = checked(copied.parent)
+    own = gathered.quantities[(gathered.quantities["source"] == "own formula").to_numpy()]
+    assert set(own["kernel_name"]) == {"k1", "beside"}
+
+
 def test_a_batch_without_a_good_kernel_says_so(copied):
     state = read_state(copied)
     for name in ("k1", "k2", "analysis"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,9 @@ from scoped_run import write_scoped_run
 
 from rocktools.batch.document import read_plan
 from rocktools.batch.plan import Passes
+from rocktools.batch.run import JobProgress
+from rocktools.batch.state import JobState
+from rocktools.cli.progress import BatchProgress
 from rocktools.demo.rocpd_trace import TraceShape, write_trace
 
 
@@ -207,3 +211,20 @@ def test_a_damaged_state_is_a_plain_error(tmp_path, monkeypatch, capsys):
 def test_group_has_all_its_commands(run):
     ran = run("batch", "--help")
     assert [name for name in ("plan", "run", "collect", "compare") if f"\n  {name} " not in ran.out] == []
+
+
+def test_on_a_terminal_a_last_line_tells_what_is_running(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    tell = BatchProgress()
+    first = JobProgress(
+        name="k1", number=2, jobs_count=5, attempt=1, device=3, state=JobState.RUNNING, elapsed_s=0.0, is_new=True
+    )
+    tell(first)
+    for elapsed_s in (0.4, 0.9, 1.2, 61.7):
+        tell(replace(first, elapsed_s=elapsed_s, is_new=False))
+    tell(replace(first, is_new=False, state=JobState.FAILED, elapsed_s=62.0, what="timed-out: x", is_retried=False))
+    err = capsys.readouterr().err
+    assert err.replace("\r\x1b[K", "|") == (
+        "[2/5] k1: begins on GPU 3\n|running: k1 0 s|running: k1 1 s|running: k1 61 s"
+        "|[2/5] k1: failed after 62.0 s: timed-out: x\n"
+    )
