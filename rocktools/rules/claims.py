@@ -6,6 +6,7 @@ needs it cannot say anything. Nothing is computed here.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,6 +15,8 @@ from rocktools.yaml_file import Place, YamlFile, parse_yaml, read_yaml_file
 
 SCHEMA = "rocktools.claims/1"
 _REFERENCE = "claims"
+# YAML 1.1 wants a sign in the exponent, which nobody writes: 2.5e15 is a text to it.
+_POWER = re.compile(r"\d+(?:\.\d*)?[eE]\d{1,2}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,6 +223,8 @@ def _entry(file: YamlFile, place: Place, value: Any, kind: str) -> Any:
         return file.require_texts(_REFERENCE, place, value)
     if kind.startswith("str"):
         return file.require_text(_REFERENCE, place, value, choices=_CHOICES.get(str(place[-1]), ()))
+    if kind.startswith("float") and isinstance(value, str) and _POWER.fullmatch(value):
+        value = float(value)
     wanted: tuple[type, ...] = (bool,) if kind.startswith("bool") else (int, float)
     is_right = isinstance(value, wanted) and (bool in wanted or not isinstance(value, bool))
     if not is_right or (bool not in wanted and not value > 0):

@@ -33,7 +33,10 @@ def check_window(inputs: RuleInputs) -> Outcome:
         severity=Severity.WARNING,
         where=inputs.claims.source,
         message=f"the timing window is not that of training steps: {' and '.join(wrong)}",
-        numbers={} if claim.first_step_index is None else {"first_step_count": claim.first_step_index},
+        numbers={
+            **({} if claim.first_step_index is None else {"first_step_count": claim.first_step_index}),
+            **({} if claim.step_s is None else {"step_s": claim.step_s}),
+        },
         advice="compile and autotune before; jax.block_until_ready at both ends of the window",
     )
     return [RuleFinding(finding=finding, evidence=Evidence.DECLARED)]

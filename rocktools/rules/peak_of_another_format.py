@@ -38,7 +38,7 @@ def check_peak(inputs: RuleInputs) -> Outcome:
         return (
             [] if right is not None else CannotSay(reason=f"{device.label} has no {sparsity} matrix peak of {family}")
         )
-    other = _whose(device, claim.peak_flop_per_s)
+    other = _whose(device, claim.peak_flop_per_s, family)
     told = f", but that of {other}" if other else ""
     finding = Finding(
         rule="peak-of-another-format",
@@ -52,12 +52,11 @@ def check_peak(inputs: RuleInputs) -> Outcome:
     return [RuleFinding(finding=finding, evidence=Evidence.DECLARED)]
 
 
-def _whose(device: Device, flop_per_s: float) -> str:
-    """Which peak of the device the figure is; "" where it is none of them."""
-    for peak in device.peaks:
-        if abs(flop_per_s / peak.flop_per_s - 1) <= SAME_RATIO:
-            return f"{peak.sparsity} {peak.dtype} on {peak.unit} units"
-    return ""
+def _whose(device: Device, flop_per_s: float, family: str) -> str:
+    """Which peaks of the device the figure is, those of the same format first; "" where it is none of them."""
+    same = [peak for peak in device.peaks if abs(flop_per_s / peak.flop_per_s - 1) <= SAME_RATIO]
+    names = [f"{peak.sparsity} {peak.dtype}" for peak in sorted(same, key=lambda peak: peak.dtype != family)]
+    return " and ".join(list(dict.fromkeys(names))[:3])
 
 
 RULE = Rule(

@@ -23,7 +23,10 @@ def check_profiled(inputs: RuleInputs) -> Outcome:
         severity=Severity.WARNING,
         where=inputs.claims.source,
         message="throughput is of a run under a profiler, which explains performance and perturbs it",
-        numbers={} if claim.step_s is None else {"step_s": claim.step_s},
+        numbers={
+            **({} if claim.step_s is None else {"step_s": claim.step_s}),
+            **({} if claim.tokens_per_s is None else {"tokens_per_s": claim.tokens_per_s}),
+        },
         advice="the same configuration again without a profiler; both step times side by side",
     )
     return [RuleFinding(finding=finding, evidence=Evidence.DECLARED)]
