@@ -9,6 +9,7 @@ library's. One that is not fails the measurement.
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import sys
 import tempfile
@@ -25,6 +26,7 @@ DUMPS = {
 EXTRACTED = "extract"
 PROVEN = "prove ahead of time"
 _QUICK_STRIDE = 20
+_PLUGIN = "0.10."
 
 
 def bench_replay(bench: Bench, *, is_quick: bool) -> list[Target]:
@@ -42,6 +44,10 @@ def bench_replay(bench: Bench, *, is_quick: bool) -> list[Target]:
         bench.measure("replay", f"{subject}: {EXTRACTED}", "replay", EXTRACTED, {**task, "stage": EXTRACTED}, repeats=1)
         if find_plugin() is None:
             say("no ROCm plugin of JAX: pip install 'rocktools[aot]'")
+            continue
+        version = importlib.metadata.version("jax-rocm7-pjrt")
+        if not version.startswith(_PLUGIN):
+            say(f"the dumps were compiled by jax-rocm7-pjrt {_PLUGIN}x, and {version} writes other machine code")
             continue
         bench.measure("replay", f"{subject}: {PROVEN}", "replay", PROVEN, {**task, "stage": PROVEN}, repeats=1)
     return []

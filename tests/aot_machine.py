@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import shutil
 import sys
@@ -34,6 +35,20 @@ def number(devices):
 def raising(devices):
     raise ValueError("the user's own\\nmistake")
 """
+
+
+# Of the plugin that compiled the real step (INDEX.md of the real files).
+STEP_PLUGIN = "0.10."
+
+
+def require_plugin_of_step() -> None:
+    """Skips a test that needs the compiler of the real step: another one writes other machine code."""
+    try:
+        version = importlib.metadata.version("jax-rocm7-pjrt")
+    except importlib.metadata.PackageNotFoundError:
+        return  # not there at all, or not under this name: `prepare` says so
+    if not version.startswith(STEP_PLUGIN):
+        pytest.skip(f"the step was compiled by jax-rocm7-pjrt {STEP_PLUGIN}x, and {version} writes other machine code")
 
 
 def prepare(cache: Path) -> PreparedEnvironment:

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 import pytest
-from aot_machine import prepare
+from aot_machine import prepare, require_plugin_of_step
 from command_line import CommandLine, read_rows
 from standins.install import FAULT, SCENARIO, STATE, install_standins
 
@@ -223,6 +223,7 @@ def test_a_kernel_of_a_real_step_is_proven_by_compiling_it(
     run: CommandLine, replay: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prepare(replay.parent / "cache")
+    require_plugin_of_step()
     made = replay.parent / "made"
     job = shared / "data/hlo/gfx950-mixtral-8x22b/blaslt"
     assert run("extract", job, "--instruction", "loop_broadcast_fusion.18", "-o", made).code == 0

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from aot_machine import prepare
+from aot_machine import prepare, require_plugin_of_step
 from executable_files import make_executable, serialize
 
 from rocktools.errors import DamagedFile, InputError, NothingToRead, UnsupportedVersion, UsageError
@@ -133,6 +133,7 @@ SAMPLE = {
 @pytest.mark.parametrize("build", ["triton", "blaslt"])
 def test_kernels_of_a_whole_step_are_identical(shared, tmp_path, build):
     environment = prepare(tmp_path).environment
+    require_plugin_of_step()
     folder = shared / "data/hlo/gfx950-mixtral-8x22b" / build
     job = read_executable(folder / "executable.serialized")
     program = read_program(find_dumps(folder)[0])
