@@ -26,6 +26,7 @@ DEFINITIONS: Mapping[str, tuple[str, str, str, str | None]] = {
     "2.1.24": ("L2-Fabric Read BW", "System Speed-of-Light", "System Speed-of-Light", "Gb/s"),
     "2.1.25": ("L2-Fabric Write BW", "System Speed-of-Light", "System Speed-of-Light", "Gb/s"),
     "7.1.2": ("Total Wavefronts", "Wavefront", "Wavefront Launch Stats", "Wave"),
+    "7.2.0": ("Kernel Time", "Wavefront", "Wavefront Runtime Stats", "Nanoseconds"),
     "11.3.0": ("FLOPs (Total)", "Compute Units - Compute Pipeline", "Arithmetic Operations", "Flops per kernel"),
     "11.3.5": ("F32 OPs", "Compute Units - Compute Pipeline", "Arithmetic Operations", "Flops per kernel"),
     "16.3.9": ("L1-L2 BW", "Vector L1 Data Cache", "vL1D cache access metrics", "Gb/s"),

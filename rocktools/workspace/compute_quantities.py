@@ -211,10 +211,8 @@ def _tool_by_kernel(results: ComputeResults) -> dict[tuple[str, str], tuple[dict
     found = {}
     for key in {*listed, *metrics, *points}:
         row = listed.get(key, {})
-        mean = row.get("pass_mean_ns")
-        values = tool_values(metrics[key], None if mean is None or pd.isna(mean) else float(mean)) if (
-            key in metrics
-        ) else {}  # fmt: skip
+        mean_ns = _number(row.get("pass_mean_ns"))
+        values = tool_values(metrics[key], mean_ns) if key in metrics else {}
         flop = values.get("total_flop")
         # Without FLOPs all of its intensities are 0, also where it moved nothing.
         if key in points and not (flop is not None and flop.value == 0):

@@ -8,7 +8,7 @@ tables and views that lie in a workload's folder, or beside nothing else, get th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -89,6 +89,7 @@ def read_compute_results(
     find_version: FindVersion | None = None,
     tool_version: str | None = None,
     mixes_passes: bool = False,
+    skipped: Collection[Path] = (),
 ) -> ComputeResults:
     """Everything that rocprof-compute left in what the arguments name.
 
@@ -97,6 +98,7 @@ def read_compute_results(
         find_version: None: nobody noted versions.
         tool_version: of everything whose version neither the files nor `find_version` say.
         mixes_passes: whether our formulas give ratios also where their counters come from different passes.
+        skipped: folders below those that are named, in which nothing is looked for.
 
     Raises:
         UsageError: nothing was named, or `tool_version` is no version.
@@ -110,7 +112,7 @@ def read_compute_results(
         stated = parse_tool_version(tool_version, said_by="--tool-version")
         if stated is None:
             raise UsageError("bad-tool-version", f"{tool_version!r} is no version", hint="3.5, 3.10.0")
-    found = _find([Path(argument) for argument in arguments])
+    found = _find([Path(argument) for argument in arguments], [each.resolve() for each in skipped])
     versions = _Versions(find=find_version, stated=stated)
     labels = _labels(found.counted)
     counted, facts, findings = _read_counted(found.counted, labels, versions)
@@ -154,17 +156,18 @@ class _Versions:
         return parsed or self.stated or otherwise
 
 
-def _find(arguments: Iterable[Path]) -> _Found:
+def _find(arguments: Iterable[Path], skipped: Sequence[Path]) -> _Found:
     counted: dict[Path, Path] = {}
     databases: dict[Path, Path] = {}
     tables: dict[Path, Path] = {}
     views: dict[Path, Path] = {}
     for path in arguments:
-        found = _find_in(path)
+        inner = [each for each in skipped if path.resolve() in each.parents]
+        found = tuple([each for each in paths if not _is_below(each, inner)] for paths in _find_in(path))
         for group, paths in zip((counted, databases, tables, views), found, strict=True):
             for each in paths:
                 group.setdefault(each.resolve(), each)
-        if not any(found):
+        if not any(found) and not inner:
             raise NothingToRead(
                 "no-compute-results",
                 "there is nothing that rocprof-compute leaves: no counters, no analysis database, no saved tables",
@@ -177,6 +180,11 @@ def _find(arguments: Iterable[Path]) -> _Found:
         tables=tuple(tables.values()),
         views=tuple(views.values()),
     )
+
+
+def _is_below(path: Path, folders: Sequence[Path]) -> bool:
+    resolved = path.resolve()
+    return any(folder in (resolved, *resolved.parents) for folder in folders)
 
 
 def _find_in(path: Path) -> tuple[list[Path], list[Path], list[Path], list[Path]]:

@@ -21,6 +21,8 @@ _GIGA = 1e9
 _NS_PER_S = 1e9
 _VALUE_NAMES = ("Avg", "Value")
 _SHARE_NAMES = ("Pct of Peak", "Percent of Peak")
+_TIME = ("7.2", "kernel time", "Avg")
+_NANOSECONDS = ("ns", "nanoseconds")
 _OTHER_NORM = re.compile(r"per[ _](?:wave(?!front)|cycle|second)|/s$", re.IGNORECASE)
 
 
@@ -210,7 +212,7 @@ def tool_values(kernel_metrics: pd.DataFrame, pass_mean_ns: float | None) -> dic
 
     Args:
         kernel_metrics: its rows of COMPUTE_METRICS.
-        pass_mean_ns: mean launch in the counter pass, which the tool divided by; None: rates stay unknown.
+        pass_mean_ns: mean launch in the counter pass, which the tool divided by; None: by its own metric of that.
     """
     wanted = {each.table_id for each in TOOL_METRICS}
     rows = kernel_metrics[kernel_metrics["table_id"].isin(wanted).to_numpy() & kernel_metrics["value"].notna()]
@@ -220,6 +222,9 @@ def tool_values(kernel_metrics: pd.DataFrame, pass_mean_ns: float | None) -> dic
     ):
         key = (str(table), plain_name(str(name)), str(value_name))
         known.setdefault(key, (float(value), str(name), "" if pd.isna(unit) else str(unit)))
+    mean_ns = pass_mean_ns
+    if mean_ns is None and _TIME in known and known[_TIME][2].lower() in _NANOSECONDS:
+        mean_ns = known[_TIME][0]
     found: dict[str, ToolValue] = {}
     for metric in TOOL_METRICS:
         if metric.quantity in found:
@@ -236,7 +241,7 @@ def tool_values(kernel_metrics: pd.DataFrame, pass_mean_ns: float | None) -> dic
         if entry is None:
             continue
         value, name, unit, value_name = entry
-        turned = _turned(value, unit, metric.kind, pass_mean_ns)
+        turned = _turned(value, unit, metric.kind, mean_ns)
         if turned is not None:
             is_count = metric.kind in (Kind.COUNT, Kind.PLAIN)
             evidence = Evidence.COUNTER if is_count else Evidence.INFERRED

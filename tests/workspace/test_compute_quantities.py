@@ -6,7 +6,15 @@ import csv
 import math
 
 import pytest
-from compute_files import Kernel, Workload, write_analysis, write_pass, write_saved_tables, write_sysinfo
+from compute_files import (
+    Kernel,
+    Workload,
+    write_analysis,
+    write_pass,
+    write_saved_tables,
+    write_sysinfo,
+    write_view_files,
+)
 from vendor_rows import ROWS
 
 from rocktools.errors import InputError, NothingToRead, UsageError
@@ -106,6 +114,15 @@ def test_rates_of_tables_without_a_time_stay_unknown(tmp_path):
     write_saved_tables(tmp_path / "u", [("k", 1, 10.0)], [("L2-Fabric Write BW", 5.0, "Gb/s", "", "")])
     assert len(build(tmp_path / "t").frame) == 0
     assert rows_of(build(tmp_path / "u"))["fabric_write_bytes"]["value"] == 50
+
+
+def test_without_a_list_of_kernels_the_tools_own_time_turns_rates_back(tmp_path):
+    values = {("2.1.25", "Avg"): 2.5, ("7.2.0", "Avg"): 2_000.0}
+    workload = Workload(name="w", kernels=(Kernel(name="k", launches_ns=(1_000,), values=values),))
+    folder = write_view_files(write_analysis(tmp_path / "a.db", [workload]), tmp_path / "views")
+    assert rows_of(build(folder))["fabric_write_bytes"]["value"] == 2_500
+    (folder / "kernel.csv").unlink()
+    assert rows_of(build(folder))["fabric_write_bytes"]["value"] == 5_000
 
 
 @pytest.mark.parametrize("version, has_value", [("3.4.0", False), ("3.5.0", True)])
