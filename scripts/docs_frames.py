@@ -48,6 +48,8 @@ _PRINTED_BY = {
     "AOT_LAUNCHES": "rocktools aot show",
     "AOT_CHANGES": "rocktools aot diff",
     "PROOF_COMPARISONS": "rocktools replay prove",
+    "RULE_FINDINGS": "rocktools rules check",
+    "SILENT_RULES": "rocktools rules check --part silent",
     "BATCH_PLAN": "rocktools batch plan",
     "BATCH_RESULTS": "rocktools batch run",
     "BATCH_KERNELS": "rocktools batch collect",
@@ -72,10 +74,11 @@ _INTERNAL = {
     *("HOST_STEPS", "LAUNCHES", "BACKWARD_COMPUTE", "COMMUNICATION_ROWS", "ROOFLINE_WORK", "COUNTED_ROWS"),
     *("BUCKET_SUMS", "LINE_UNIONS", "COLLECTIVE_RATES", "COVERAGE", "UNLINKED_KERNELS", "MATCHED_COUNTERS"),
     *("COMPUTE_KERNELS", "COMPUTE_ROOFLINE"),
+    *("STEP_TIMES", "EXPOSURE", "KERNEL_WORK", "GRAPH_LAUNCHES"),
 }
 _PACKAGES = (
     *("timeline", "workspace", "hlo", "correlate", "attribution", "analytic", "roofline", "counters", "replay"),
-    *("batch", "sources.compute_analysis"),
+    *("batch", "sources.compute_analysis", "rules"),
 )
 _DTYPES = (
     "Integers are `int64` where no value can be missing and `Int64` (pandas' nullable integer, missing is `<NA>`) "

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import re
+import shlex
 from dataclasses import fields
 from pathlib import Path
 
+import click
 import pytest
 
 from rocktools.cli.main import COMMANDS
@@ -60,6 +63,20 @@ def test_words_of_a_rule_are_complete(rule: Rule):
     text = "\n".join(describe_rule(rule))
     assert rule.title in text
     assert all(len(line) <= 100 for line in text.splitlines())
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_commands_that_confirm_can_be_typed(rule: Rule, tmp_path: Path):
+    for each in rule.confirmations:
+        words = [str(tmp_path) if word == "RUN" else word for word in shlex.split(each.command)[1:]]
+        command = importlib.import_module(COMMANDS[words[0]][0]).command
+        context = click.Context(command)
+        words = words[1:]
+        while isinstance(command, click.Group):
+            command = command.get_command(context, words.pop(0))
+            assert command is not None, each.command
+        if "--help" not in words:
+            command.make_context(each.command, words)
 
 
 def test_every_input_of_the_rules_has_a_meaning_and_is_looked_at():
