@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from replay_programs import make_replay
 
@@ -125,6 +127,21 @@ def test_what_has_no_replay_is_refused_with_what_to_extract_instead(module, name
     assert raised.value.reference == reference
     assert raised.value.what.startswith(name)
     assert hint in (raised.value.hint or "")
+
+
+def test_operand_of_a_dynamic_shape_or_none_is_refused():
+    """XLA:GPU takes only sizes that are fixed; a text that was cut may lack the operand itself."""
+    text = "HloModule made, is_scheduled=true\n\nENTRY main {\n  x = f32[<=8]{0} parameter(0)\n"
+    text += "  ROOT n = f32[<=8]{0} negate(x)\n}\n"
+    module = parse_hlo_text(text, "made")
+    with pytest.raises(CannotExtract) as raised:
+        classify_instruction(module, module.instructions["n"])
+    assert raised.value.reference == "dynamic-shape"
+    assert "f32[<=8]" in raised.value.what
+    without = replace(module.instructions["n"], operands=("gone",))
+    with pytest.raises(CannotExtract, match="operand-missing") as raised:
+        classify_instruction(module, without)
+    assert "*.hlo.pb" in (raised.value.hint or "")
 
 
 KINDS = [
