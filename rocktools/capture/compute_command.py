@@ -5,20 +5,22 @@ in that folder, results in `workloads/SLUG/<GPU model>/` below it; `-p` and `--o
 other releases, and `-p` names a folder that is emptied first.
 
 Options that take several words stand before others, and `--` before the application: `-k` would swallow it.
-
-The application is handed over as it is if its words are plain. Otherwise a script of ours holds it, since releases of
-2025 join its words with blanks and split them again.
 """
 
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rocktools.capture.compute_environment import common_variables, device_variables, is_unset_for_compute
+from rocktools.capture.compute_application import ApplicationWords, CommandFile, application_words
+from rocktools.capture.compute_environment import (
+    backend_variables,
+    common_variables,
+    device_variables,
+    is_unset_for_compute,
+)
 from rocktools.capture.compute_filter import compute_kernel_regex
 from rocktools.capture.compute_passes import PassesEstimate, estimate_passes
 from rocktools.capture.compute_place import require_place
@@ -28,8 +30,6 @@ from rocktools.capture.iterations import Iterations
 from rocktools.errors import CaptureError, UsageError
 from rocktools.findings import Finding, Severity
 
-# Words that come through unchanged whether they are joined with blanks, split again, or handed to a shell.
-_PLAIN = re.compile(r"[A-Za-z0-9_@+=:,./-]+")
 _SET_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _HARDWARE_BLOCKS = ("SQ", "SQC", "TA", "TD", "TCP", "TCC", "SPI", "CPC", "CPF")
 _METRIC_BLOCK = re.compile(r"\d{1,2}(?:\.\d{1,2}){0,2}")
@@ -111,14 +111,6 @@ class PeaksRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommandFile:
-    """A file that has to be there before a command is started: executable, new, written as it is."""
-
-    path: Path
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeCommand:
     """What to start.
 
@@ -170,7 +162,7 @@ def profile_command(tool: ComputeTool, request: WorkloadRequest) -> ComputeComma
     """
     facts = tool.facts
     require_place(request.folder, request.slug)
-    _require_application(request.application)
+    application = application_words(request.folder, request.slug, request.application)
     argv = [*tool.start, "profile", "-n", request.slug]
     findings: list[Finding] = []
     kernel_regex = compute_kernel_regex(request.kernel_name, is_cut_short=facts.cuts_names_short)
@@ -186,12 +178,12 @@ def profile_command(tool: ComputeTool, request: WorkloadRequest) -> ComputeComma
         argv += ["--iteration-multiplexing", "kernel"]
     if facts.has_format_option:
         argv += ["--format-rocprof-output", "rocpd"]
-    words, files = _application_words(request.folder, request.slug, request.application)
+    findings += _shell_doubts(tool, application)
     return ComputeCommand(
-        argv=(*argv, "--no-roof", "--", *words),
+        argv=(*argv, "--no-roof", "--", *application.words),
         cwd=request.folder,
-        files=files,
-        variables_set={**common_variables(), "ROCPROF": facts.backend, **device_variables(request.device)},
+        files=application.files,
+        variables_set=_variables(tool, request.device),
         findings=tuple(findings),
     )
 
@@ -205,7 +197,7 @@ def peaks_command(tool: ComputeTool, request: PeaksRequest) -> ComputeCommand:
     """
     require_place(request.folder, request.slug)
     argv = [*tool.start, "profile", "-n", request.slug]
-    variables = {**common_variables(), "ROCPROF": tool.facts.backend, **device_variables(request.device)}
+    variables = _variables(tool, request.device)
     # The device is the only visible one, and the benchmark of older releases would run on all.
     if tool.facts.has_bench_only:
         argv += ["--bench-only", "--device", "0"]
@@ -217,10 +209,15 @@ def peaks_command(tool: ComputeTool, request: PeaksRequest) -> ComputeCommand:
             where=str(tool.program),
             hint="name a replay for it, or use rocprof-compute 3.7 or later",
         )
-    _require_application(request.application)
-    words, files = _application_words(request.folder, request.slug, request.application)
-    argv += ["--roof-only", "--device", "0", "--", *words]
-    return ComputeCommand(argv=tuple(argv), cwd=request.folder, files=files, variables_set=variables)
+    application = application_words(request.folder, request.slug, request.application)
+    argv += ["--roof-only", "--device", "0", "--", *application.words]
+    return ComputeCommand(
+        argv=tuple(argv),
+        cwd=request.folder,
+        files=application.files,
+        variables_set=variables,
+        findings=tuple(_shell_doubts(tool, application)),
+    )
 
 
 def passes_estimate(tool: ComputeTool, request: WorkloadRequest) -> PassesEstimate:
@@ -236,6 +233,10 @@ def passes_estimate(tool: ComputeTool, request: WorkloadRequest) -> PassesEstima
         set_name=request.set_name,
         multiplexes=request.multiplexes,
     )
+
+
+def _variables(tool: ComputeTool, device: int | None) -> dict[str, str]:
+    return {**common_variables(), **backend_variables(tool.facts.backend), **device_variables(device)}
 
 
 def _block_arguments(tool: ComputeTool, request: WorkloadRequest) -> list[str]:
@@ -314,25 +315,16 @@ def _filter_ignored(tool: ComputeTool, request: WorkloadRequest) -> Finding:
     )
 
 
-def _application_words(
-    folder: Path, slug: str, application: Sequence[str]
-) -> tuple[tuple[str, ...], tuple[CommandFile, ...]]:
-    """The words behind `--`, and the script that stands for those that are not plain."""
-    if all(_PLAIN.fullmatch(word) for word in application):
-        return tuple(application), ()
-    script = folder / f"run-{slug}.sh"
-    # exec: the process that the profiler watches becomes the application.
-    text = f"#!/bin/sh\nexec {shlex.join(application)}\n"
-    word = str(script) if _PLAIN.fullmatch(str(script)) else f"./{script.name}"
-    return (word,), (CommandFile(path=script, text=text),)
-
-
-def _require_application(application: Sequence[str]) -> None:
-    if not application:
-        raise UsageError("compute-no-application", "there is no application to profile")
-    if not Path(application[0]).is_absolute():
-        raise UsageError(
-            "compute-application-relative",
-            f"{application[0]} is no absolute path: rocprof-compute runs in another folder, under another Python",
-            hint="name the program, or the interpreter of the replay, by its full path",
+def _shell_doubts(tool: ComputeTool, application: ApplicationWords) -> list[Finding]:
+    if not (application.is_shell and tool.facts.aborts_shell_scripts):
+        return []
+    return [
+        Finding(
+            rule="compute-shell-script",
+            severity=Severity.WARNING,
+            where=str(application.files[0].path),
+            message=f"the application has words with blanks or quotes, and version {tool.version} may abort with the "
+            "shell script that holds them",
+            advice="name the replay and its arguments without blanks and quotes, or use another version",
         )
+    ]

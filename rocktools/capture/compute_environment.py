@@ -26,6 +26,10 @@ def common_variables() -> dict[str, str]:
     return {"PYTHONHASHSEED": _HASH_SEED, "ROCPROFCOMPUTE_COLOR": "0", "LC_ALL": "C.UTF-8"}
 
 
+def backend_variables(backend: str | None) -> dict[str, str]:
+    return {} if backend is None else {"ROCPROF": backend}
+
+
 def device_variables(device: int | None) -> dict[str, str]:
     if device is None:
         return {}

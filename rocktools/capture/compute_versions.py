@@ -2,7 +2,7 @@
 
 The same text means different things: `-d 1` is the second launch before 3.5, the first one up to 3.9, and a folder from
 3.10 on. So every command line is built from such a row, and a release that has none is refused. Releases by ROCm: 3.3
-came with 7.1, 3.4 with 7.2, 3.7 with 7.14, 3.8 with 10.0, 3.9 with 10.1, 3.10 with 10.2.
+came with 7.1, 3.4 with 7.2, 3.5 with 7.12, 3.6 with 7.13, 3.7 with 7.14, 3.8 with 10.0, 3.9 with 10.1, 3.10 with 10.2.
 
 3.3 stands for two programs with one number: the sources of August 2025, which were read and run, and the release of
 ROCm 7.1, whose `analyze` writes its tables by other options. `ComputeTool.analyze_options` tells them apart.
@@ -90,6 +90,7 @@ class ComputeFacts:
         rocm: the ROCm it came with; None where that is not known.
         has_kernel_filter: whether `-k` and the iterations reach the profiler; 3.0 drops both without a word.
         cuts_names_short: whether `-k` may be searched for in names that are cut short (its own tool counts).
+        aborts_shell_scripts: whether it was seen to abort if the application is a script of the shell.
         iterations_option: how launches of the kernel are chosen.
         first_iteration: the number of a kernel's first launch there.
         block_names: what `--block` takes.
@@ -101,13 +102,14 @@ class ComputeFacts:
         layout: how the command lines of rocktools make it leave the results.
         analysis: outputs of `analyze`, the one rocktools uses first.
         line_bytes: bytes that its formulas count for an access of L1 and L2 on gfx942 and gfx950.
-        backend: value of the variable ROCPROF.
+        backend: value of the variable ROCPROF; None to leave it out, since a named one may turn off what counts.
     """
 
     release: tuple[int, int]
     rocm: str | None
     has_kernel_filter: bool
     cuts_names_short: bool
+    aborts_shell_scripts: bool
     iterations_option: str
     first_iteration: int
     block_names: BlockNames
@@ -119,7 +121,7 @@ class ComputeFacts:
     layout: Layout
     analysis: tuple[AnalysisOutput, ...]
     line_bytes: int
-    backend: str
+    backend: str | None
 
     @property
     def name(self) -> str:
@@ -134,6 +136,7 @@ def _facts(release: tuple[int, int], rocm: str | None, layout: Layout, *analysis
         rocm=rocm,
         has_kernel_filter=has_metrics,
         cuts_names_short=release >= (3, 5),
+        aborts_shell_scripts=(3, 5) <= release < (3, 7),
         iterations_option="--kernel-iteration-range" if release >= (3, 10) else "--dispatch",
         first_iteration=1 if release >= (3, 5) else 0,
         block_names=(
@@ -151,7 +154,7 @@ def _facts(release: tuple[int, int], rocm: str | None, layout: Layout, *analysis
         layout=layout,
         analysis=analysis,
         line_bytes=128 if release >= (3, 7) else 64,
-        backend="rocprofiler-sdk" if has_metrics else "rocprofv3",
+        backend=None if release >= (3, 5) else "rocprofiler-sdk" if has_metrics else "rocprofv3",
     )
 
 
@@ -161,9 +164,10 @@ _DATABASE, _VIEWS = AnalysisOutput.DATABASE, AnalysisOutput.VIEWS
 RELEASES: tuple[ComputeFacts, ...] = (
     _facts((3, 0), None, Layout.WIDE, AnalysisOutput.SAVED_FRAMES),
     _facts((3, 3), "7.1", _LONG, AnalysisOutput.SAVED_FRAMES, AnalysisOutput.TABLES, _DATABASE),
-    _facts((3, 4), "7.2", _LONG, _DATABASE, AnalysisOutput.TABLES),
-    _facts((3, 5), None, _LONG, _DATABASE, AnalysisOutput.TABLES),
-    _facts((3, 6), None, _PASSES, _DATABASE, AnalysisOutput.TABLES),
+    # Its database has other views than later ones.
+    _facts((3, 4), "7.2", _LONG, AnalysisOutput.TABLES, _DATABASE),
+    _facts((3, 5), "7.12", _LONG, _DATABASE, AnalysisOutput.TABLES),
+    _facts((3, 6), "7.13", _PASSES, _DATABASE, AnalysisOutput.TABLES),
     _facts((3, 7), "7.14", _PASSES, _DATABASE, _VIEWS),
     _facts((3, 8), "10.0", _PASSES, _DATABASE, _VIEWS),
     _facts((3, 9), "10.1", _PASSES, _DATABASE, _VIEWS),

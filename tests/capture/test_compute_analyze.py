@@ -25,7 +25,7 @@ OUT = Path("/data/batch/analysis")
 WORKLOADS = tuple(
     AnalyzedWorkload(folder=Path(f"/data/batch/{slug}/workloads/{slug}/MI355X"), slug=slug) for slug in ("k0", "k1")
 )
-MERGING = KNOWN_VERSIONS[2:]
+MERGING = KNOWN_VERSIONS[3:]
 
 
 def tool_of(name: str, *options: str) -> ComputeTool:

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import ast
 import re
-import shlex
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -253,41 +249,20 @@ def test_the_tool_is_started_by_its_python_or_by_itself():
     assert profile_command(tool_of("3.10", python=None), request_of()).argv[:2] == (str(PROGRAM), "profile")
 
 
-awkward = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=12)
-
-
-@pytest.mark.parametrize("name", ["3.3", "3.10"])
-@given(words=st.lists(awkward, max_size=4))
-def test_words_of_the_application_survive_joining_and_splitting(name, words):
-    """Releases before 3.10 join the words with blanks and split them again."""
-    application = ("/venv/bin/python", *words)
-    command = profile_command(tool_of(name), request_of(application=application))
-    started = shlex.split(" ".join(read_back(command.argv, name).remaining))
-    if command.files:
-        (script,) = command.files
-        assert started == [str(script.path)]
-        assert script.path.parent == FOLDER
-        assert shlex.split(script.text.split("\n", 1)[1]) == ["exec", *application]
-    else:
-        assert started == list(application)
-
-
-def test_a_script_hands_over_every_word_as_it_is(tmp_path):
-    words = ["a b", "", "it's", 'say "x"', "$HOME", "`id`", "*", "x\ny", "\\", "ü"]
-    application = (sys.executable, "-I", "-c", "import sys; print(sys.argv[1:])", *words)
-    command = profile_command(tool_of("3.10"), request_of(application=application, folder=tmp_path))
+def test_an_application_with_blanks_is_handed_over_by_a_script_of_its_own():
+    application = ("/venv/bin/python", "/data/replay.py", "--name", "a b")
+    command = profile_command(tool_of("3.3"), request_of(application=application))
     (script,) = command.files
-    script.path.write_text(script.text, encoding="utf-8")
-    script.path.chmod(0o755)
-    ended = subprocess.run([str(script.path)], capture_output=True, text=True, check=True)
-    assert ast.literal_eval(ended.stdout) == words
+    assert read_back(command.argv, "3.3").remaining == ["/venv/bin/python", str(script.path)]
+    peaks = peaks_command(tool_of("3.3"), PeaksRequest(slug="peaks", folder=FOLDER, application=application))
+    assert [file.path for file in peaks.files] == [FOLDER / "run-peaks.py"]
 
 
-def test_a_folder_with_blanks_has_its_script_named_from_inside():
-    folder = Path("/data/my batch/k0")
-    command = profile_command(tool_of("3.3"), request_of(folder=folder, application=("/venv/bin/python", "a b")))
-    assert command.argv[-1] == "./run-k0.sh"
-    assert command.files[0].path == folder / "run-k0.sh"
+@pytest.mark.parametrize("name", KNOWN_VERSIONS)
+def test_releases_that_abort_with_shell_scripts_are_told(name):
+    command = profile_command(tool_of(name), request_of(application=("/opt/my app/run", "x")))
+    told = [finding.rule for finding in command.findings if finding.rule == "compute-shell-script"]
+    assert told == (["compute-shell-script"] if name in ("3.5", "3.6") else [])
 
 
 @pytest.mark.parametrize("slug", ["", "a/b", "..", "a..b", "-n", "a b", ".hidden", "a\n", "%rank%"])
@@ -302,13 +277,6 @@ def test_folders_that_the_tool_would_refuse_or_replace_are_refused(folder):
     with pytest.raises(UsageError, match="compute-bad-folder") as caught:
         profile_command(tool_of("3.3"), request_of(folder=Path(folder)))
     assert caught.value.where == folder
-
-
-def test_an_application_is_named_by_its_full_path():
-    with pytest.raises(UsageError, match="compute-application-relative"):
-        profile_command(tool_of("3.10"), request_of(application=("python", "replay.py")))
-    with pytest.raises(UsageError, match="compute-no-application"):
-        profile_command(tool_of("3.10"), request_of(application=()))
 
 
 def test_a_plan_gets_the_number_of_runs():

@@ -77,12 +77,9 @@ def test_what_the_job_needs_stays(variable):
 @pytest.mark.parametrize("name", KNOWN_VERSIONS)
 def test_passes_plain_text_and_the_backend_are_decided(name):
     inherited = {"PYTHONHASHSEED": "random", "LC_ALL": "de_DE", "ROCPROF": "/old/rocprof"}
-    assert environment(inherited, name=name) == {
-        "PYTHONHASHSEED": "0",
-        "LC_ALL": "C.UTF-8",
-        "ROCPROFCOMPUTE_COLOR": "0",
-        "ROCPROF": "rocprofv3" if name == "3.0" else "rocprofiler-sdk",
-    }
+    plain = {"PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8", "ROCPROFCOMPUTE_COLOR": "0"}
+    backend = {"3.0": {"ROCPROF": "rocprofv3"}, "3.3": {"ROCPROF": "rocprofiler-sdk"}}
+    assert environment(inherited, name=name) == {**plain, **backend.get("3.3" if name == "3.4" else name, {})}
 
 
 def test_a_chosen_device_is_the_only_way_to_choose_one():

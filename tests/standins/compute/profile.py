@@ -122,7 +122,7 @@ def _check_together(options: argparse.Namespace, release: Release, benches_only:
     multiplexing = getattr(options, "iteration_multiplexing", None)
     if multiplexing and getattr(options, "no_native_tool", False):
         console_error("--iteration-multiplexing needs the native tool")
-    if multiplexing and os.environ.get("ROCPROF", "rocprofiler-sdk") != "rocprofiler-sdk":
+    if multiplexing and "ROCPROF" in os.environ:
         console_error("--iteration-multiplexing needs the native tool")
     if benches_only and (options.block or options.roof_only):
         console_error("--bench-only stands alone")
@@ -206,8 +206,7 @@ def _collect(
 
 
 def _uses_native_tool(options: argparse.Namespace, release: Release) -> bool:
-    is_sdk = os.environ.get("ROCPROF", "rocprofiler-sdk") == "rocprofiler-sdk"
-    return release.has_native_tool and is_sdk and not options.no_native_tool
+    return release.has_native_tool and "ROCPROF" not in os.environ and not options.no_native_tool
 
 
 def _spoilt(launches: list[Launch], number: int, last: int, faults: Faults) -> list[Launch]:
