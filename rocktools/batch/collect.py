@@ -15,7 +15,7 @@ from rocktools.batch.kernel_times import TracedTimes, read_times, time_of
 from rocktools.errors import NothingToRead, UsageError
 from rocktools.findings import Finding, Severity
 from rocktools.units import count_noun
-from rocktools.workspace.compute_quantities import ComputeQuantities, build_compute_quantities
+from rocktools.workspace.compute_quantities import ComputeQuantities, build_compute_quantities, shortened
 from rocktools.workspace.compute_results import ComputeResults, read_compute_results
 
 
@@ -181,7 +181,7 @@ def _check_times(values: Sequence[KernelValues], traced: TracedTimes, is_traced:
         Finding(
             rule="kernel-not-in-trace",
             severity=Severity.WARNING,
-            where=without[0],
+            where=shortened(without[0]),
             message=f"{count_noun(len(without), 'kernel')} of {len(values)} is in none of the traces that were named, "
             "and has no rate" if len(without) == 1 else
             f"{count_noun(len(without), 'kernel')} of {len(values)} are in none of the traces that were named, and "

@@ -10,10 +10,12 @@ from rocktools.batch.gathered_tables import FORMATS, KernelValues
 from rocktools.evidence import weakest
 from rocktools.findings import Finding, Severity
 from rocktools.units import count_noun
+from rocktools.workspace.compute_quantities import shortened
 from rocktools.workspace.compute_roofline import ComputeRoofline, LaunchWork, build_compute_roofline
 from rocktools.workspace.used_device import DeviceOptions
 
 _WHOLE_RATIO = 0.02  # by which the formats may miss the total
+_TURNED_RATIO = 0.25  # up to which they are scaled to it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +53,7 @@ def build_collected_roofline(gathered: Gathered, options: CollectedRooflineOptio
     finding = Finding(
         rule="formats-not-counted",
         severity=Severity.WARNING,
-        where=next(launch.kernel for launch in launches if not _has_formats(launch)),
+        where=shortened(next(launch.kernel for launch in launches if not _has_formats(launch))),
         message=f"{count_noun(len(launches) - len(known), 'kernel')} of {len(launches)} left out of the roofline: the "
         "FLOPs of single formats do not add up to all FLOPs",
         numbers={"kernels_count": len(launches) - len(known)},
@@ -68,12 +70,17 @@ def _launch(kernel: KernelValues, level: str) -> LaunchWork | None:
     total, moved = kernel.together(("total_flop",)), kernel.moved(level)
     if total is None or moved is None or kernel.time is None:
         return None
+    flop = {key: kernel.value(name) for name, key in FORMATS.items() if kernel.value(name) > 0}
+    parts = sum(flop.values())
+    # Rates that were turned back are all too large by one factor, where launches took different times.
+    if parts and total.value and abs(parts / total.value - 1) <= _TURNED_RATIO:
+        flop = {key: value * total.value / parts for key, value in flop.items()}
     return LaunchWork(
         workload=kernel.workload,
         kernel=kernel.kernel,
         mean_ns=kernel.time.mean_ns,
         moved_bytes=moved.value,
         total_flop=total.value,
-        flop={key: kernel.value(name) for name, key in FORMATS.items() if kernel.value(name) > 0},
+        flop=flop,
         evidence=weakest(total.evidence, moved.evidence),
     )

@@ -23,7 +23,7 @@ from rocktools.evidence import Evidence, weakest
 from rocktools.findings import Finding, Severity
 from rocktools.frames import Column, FrameSpec, require_frame
 from rocktools.units import count_noun
-from rocktools.workspace.compute_quantities import refuse_comparison
+from rocktools.workspace.compute_quantities import refuse_comparison, shortened
 
 _ONE_SIDE = "the kernel or the value is on the other side only"
 _NUMBER = re.compile(r"(?:_\d+)+$")
@@ -230,7 +230,7 @@ def _alone(pairs: Sequence[_Pair]) -> list[Finding]:
             Finding(
                 rule="kernels-before-only",
                 severity=Severity.NOTE,
-                where=before[0],
+                where=shortened(before[0]),
                 message=f"{count_noun(len(before), 'kernel')} of the earlier batch: the later one has none of that "
                 "name, or several",
                 numbers={"kernels_count": len(before)},
@@ -241,7 +241,7 @@ def _alone(pairs: Sequence[_Pair]) -> list[Finding]:
             Finding(
                 rule="kernels-after-only",
                 severity=Severity.NOTE,
-                where=after[0],
+                where=shortened(after[0]),
                 message=f"{count_noun(len(after), 'kernel')} of the later batch: the earlier one has none of that "
                 "name, or several",
                 numbers={"kernels_count": len(after)},

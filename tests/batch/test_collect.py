@@ -278,6 +278,29 @@ def test_a_roofline_is_held_against_the_ceilings_that_were_measured_with_it(tmp_
     assert "MI355X" in built.roofline.device.label
 
 
+def test_formats_that_were_rates_are_scaled_to_the_flops_that_were_counted(tmp_path):
+    """6,000 FLOPs were counted; rates of 3 and 3.6 GFLOP/s over 1,000 ns are 6,600: each 6,000 / 6,600 of that."""
+    values = {**VALUES, ("4.1.1", "Value"): 3.0, ("2.1.5", "Avg"): 3.6}
+    kernel = Kernel(name=FUSION, launches_ns=(1_000,), values=values)
+    database = write_analysis(tmp_path / "a.db", [Workload(name="w", kernels=(kernel,), system=MI355X)])
+    gathered = checked(database, traces=[write_small_trace(tmp_path / "t.db")])
+    row = build_collected_roofline(gathered, CollectedRooflineOptions()).roofline.points.iloc[0]
+    assert row["compute_flop"] == pytest.approx(6_000, abs=1)
+    assert row["mix"] == "f32 matrix 54.5 %, f32 vector 45.5 %"
+
+
+def test_kernels_whose_formats_nobody_counted_are_left_out_and_told(tmp_path):
+    kernels = tuple(
+        Kernel(name=name, launches_ns=(1_000,), values={**VALUES, **more})
+        for name, more in ((FUSION, {("4.1.1", "Value"): 6.0}), ("Cijk_Ailk_Bljk_BBS", {}))
+    )
+    database = write_analysis(tmp_path / "a.db", [Workload(name="w", kernels=kernels, system=MI355X)])
+    gathered = checked(database, traces=[write_small_trace(tmp_path / "t.db")])
+    built = build_collected_roofline(gathered, CollectedRooflineOptions())
+    assert built.roofline.points["name"].tolist() == [FUSION]
+    assert [(each.rule, each.where) for each in built.findings][-1] == ("formats-not-counted", "Cijk_Ailk_Bljk_BBS")
+
+
 def test_a_roofline_without_times_is_refused_with_what_to_do(tmp_path):
     gathered = checked(database(tmp_path, FUSION))
     with pytest.raises(NothingToRead, match="no kernel has FLOPs, bytes and a time") as caught:
