@@ -204,6 +204,8 @@ def plan_job(
         if bundle is not None:
             findings += bundle.findings
             draft.take(candidate, bundle)
+    found_count = len(draft.kernels) + draft.unproven_count
+    on_progress(found_count, found_count)
     plan = replace(_finish(draft), order=order, is_simulated=candidates.is_simulated)
     return MadePlan(plan=plan, findings=(*findings, *draft.findings), extracted=tuple(extracted))
 

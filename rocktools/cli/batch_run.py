@@ -68,6 +68,7 @@ def run(
     """
     from rocktools.batch.document import read_plan
     from rocktools.batch.jobs import Work, check_kernels, check_levels, map_devices, require_commands
+    from rocktools.capture.compute_versions import check_compute_version
     from rocktools.rundir import require_free
 
     if compute_version is not None and not dry_run:
@@ -87,7 +88,7 @@ def run(
         has_analysis=has_analysis,
     )
     require_commands(work)
-    emit_findings(check_levels(kernels))
+    emit_findings([*check_compute_version(work.tool.version), *check_levels(kernels)])
     if dry_run:
         click.echo(_script(work, resumes=resume), nl=False)
         return EXIT_GOOD

@@ -237,8 +237,9 @@ def test_words_that_are_not_plain_come_with_their_script(tmp_path):
     work = work_of(made_plan(folder, PassSelection()), "3.3")
     state = BatchState(plan_sha256="", version="", jobs=list_jobs(work))
     text = render_dry_run(work, state, {})
-    assert "cat > /data/batch/kernels/k/attempt-1/run-k.sh <<'END'" in text
-    assert f"exec {PYTHON} '{folder}/k/replay.py' --iterations 10" in text
+    assert "cat > /data/batch/kernels/k/attempt-1/run-k.py <<'END'" in text
+    assert f"runpy.run_path('{folder}/k/replay.py', run_name=\"__main__\")" in text
+    assert f"-- {PYTHON} /data/batch/kernels/k/attempt-1/run-k.py" in text
 
 
 def test_plan_of_relative_paths_runs_from_anywhere(tmp_path, monkeypatch):

@@ -74,6 +74,24 @@ def test_every_release_is_profiled_and_verified(tmp_path, monkeypatch, version, 
     assert (last.state, last.passes_count, last.launches_count) == (JobState.DONE, 2, launches_count)
 
 
+def test_passes_that_share_a_run_share_its_launches(tmp_path, monkeypatch):
+    """One start of the replay; 62 launches among 3 passes: 21, 21 and 20."""
+    bench = make_bench(tmp_path, ["k1"], selection=parse_passes("multiplexing"))
+    assert bench(monkeypatch, "--no-peaks") == 0
+    last = bench.state.job("k1").last
+    assert last is not None
+    assert (last.passes_count, last.launches_count) == (3, 62)
+    log = (bench.run / "logs/k1.1.stdout").read_text(encoding="utf-8")
+    assert log.count("standin-launch: 62 k1") == 1
+
+
+def test_a_release_newer_than_all_that_are_known_is_told(tmp_path, monkeypatch, capsys):
+    bench = make_bench(tmp_path, ["k1"], version="3.10")
+    assert bench(monkeypatch, "--no-peaks", "--no-analysis", faults="reports-version:3.12.0", passes=1) == 0
+    assert "compute-version-newer" in capsys.readouterr().err
+    assert bench.state.version == "3.12.0"
+
+
 def test_batch_of_ten_interrupted_at_the_fourth_goes_on_there(tmp_path):
     bench = make_bench(tmp_path, TEN)
     process = bench.start(faults="hang@k04#1")
