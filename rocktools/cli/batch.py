@@ -191,7 +191,7 @@ def _show_plan(made: BatchPlan, target: Path) -> None:
     from rocktools.render.table import table_from_spec
 
     frame = build_plan_rows(made)
-    frame = frame.drop(columns=[name for name in frame.columns if frame[name].isna().all()])
+    frame = frame.drop(columns=[name for name in frame.columns if len(frame) and frame[name].isna().all()])
     refused = f", {len(made.refused)} refused" if made.refused else ""
     table = table_from_spec(
         frame,
