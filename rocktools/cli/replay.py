@@ -135,6 +135,10 @@ def prove(
         raise UsageError("one-replay", "an output, traces and counters belong to one replay; name one DIR")
     if no_compile and not (traces["job_trace"] and traces["replay_trace"]):
         raise UsageError("nothing-to-compare", "without compiling, --job-trace and --replay-trace are needed")
+    if (traces["job_trace"] is None) != (traces["replay_trace"] is None):
+        raise UsageError("one-sided-trace", "--job-trace and --replay-trace go together")
+    if traces["job_counters"] is not None and traces["replay_counters"] is None:
+        raise UsageError("one-sided-counters", "--job-counters needs --replay-counters")
     targets = [proof_path or folder / "proof.json" for folder in folders]
     for path in targets:
         _require_no_proof(path)
@@ -171,10 +175,6 @@ def _parts_of_traces(
     from rocktools.replay.prove_facts import counters_by_pass, facts_of_dispatches
     from rocktools.workspace.workspace import Workspace
 
-    if (job_trace is None) != (replay_trace is None):
-        raise UsageError("one-sided-trace", "--job-trace and --replay-trace go together")
-    if job_counters is not None and replay_counters is None:
-        raise UsageError("one-sided-counters", "--job-counters needs --replay-counters")
     kernel = replay.kernel_name
     if not kernel and (job_trace or replay_counters):
         raise UsageError(

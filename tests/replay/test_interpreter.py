@@ -10,6 +10,7 @@ from replay_programs import make_job
 
 from rocktools.errors import CannotExtract, InputError, UsageError
 from rocktools.hlo.proto_reader import parse_hlo_proto
+from rocktools.hlo.text_reader import parse_hlo_text
 from rocktools.replay.bundled_inputs import load_input
 from rocktools.replay.interpreter import capture_operands, interpret_program, make_arguments, write_operands
 from rocktools.replay.proto_edit import parse_program_proto
@@ -139,6 +140,22 @@ def test_arguments_come_from_files_or_are_made_up(job, tmp_path):
     np.save(tmp_path / "argument0.npy", X[:2])
     with pytest.raises(InputError, match="argument-of-another-shape"):
         make_arguments(job.program.module, tmp_path, "seed")
+
+
+def test_argument_that_is_no_array_is_refused(job, tmp_path):
+    (tmp_path / "argument0.npy").write_bytes(b"no array")
+    with pytest.raises(InputError, match="argument-unreadable") as raised:
+        make_arguments(job.program.module, tmp_path, "seed")
+    assert raised.value.where == str(tmp_path / "argument0.npy")
+
+
+def test_arguments_that_do_not_fit_into_memory_are_refused():
+    """2**32 + 1 numbers of four bytes, twice what is allowed."""
+    text = "HloModule made, is_scheduled=true\n\nENTRY main {\n  x = f32[4294967297]{0} parameter(0)\n"
+    module = parse_hlo_text(text + "  ROOT n = f32[4294967297]{0} negate(x)\n}\n", "made")
+    with pytest.raises(CannotExtract, match="program-too-large") as raised:
+        make_arguments(module, None, "seed")
+    assert "17,179,869,188 bytes" in raised.value.what
 
 
 SCAN = """HloModule made, is_scheduled=true
