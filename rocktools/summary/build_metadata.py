@@ -10,12 +10,14 @@ import pandas as pd
 from rocktools.attribution.phases import BookedPhase
 from rocktools.evidence import Evidence
 from rocktools.findings import Finding, sort_findings
-from rocktools.summary.document import DeviceFacts, Fact, Missing, Quality, RunMetadata, TraceOverview
+from rocktools.frames import DISPATCHES
+from rocktools.summary.document import DeviceFacts, Fact, LinkMethod, Missing, Quality, RunMetadata, TraceOverview
 from rocktools.summary.facts import known, unknown
-from rocktools.summary.gathered import Gathered
+from rocktools.summary.gathered import Gathered, Timed
 from rocktools.summary.rows import plain_value
 from rocktools.timeline.activities import Activity
 from rocktools.timeline.clocks import host_of
+from rocktools.timeline.grouping import codes_of, group_rows, match_rows
 from rocktools.workspace.paths import SourceKind, SourcePath
 
 _FORMATS = {SourceKind.DATABASE: "rocpd", SourceKind.REPLAY_JSON: "rocprofv3_json", SourceKind.PROFILE: "xspace"}
@@ -117,7 +119,31 @@ def build_quality(gathered: Gathered, findings: Sequence[Finding], *, is_truncat
         is_truncation_suspected=is_truncated,
         basis="host_thread_duration" if is_host else "exact_device_duration",
     )
-    return Quality(overview=overview, findings=tuple(sort_findings(findings)))
+    links = () if isinstance(timed, Missing) or not has_program else _links(timed)
+    return Quality(overview=overview, findings=tuple(sort_findings(findings)), links=links)
+
+
+def _links(timed: Timed) -> tuple[LinkMethod, ...]:
+    """How kernels, or instructions of the CPU backend, were linked."""
+    dispatches, edges = timed.runs.dispatches, timed.runs.edges
+    at = match_rows(edges, dispatches, DISPATCHES.key)
+    durations = np.maximum((dispatches["end_ns"] - dispatches["start_ns"]).to_numpy(dtype=np.int64), 0)
+    groups = group_rows([codes_of(edges["method"]), codes_of(edges["confidence"])])
+    sums = np.zeros(len(groups), dtype=np.int64)
+    np.add.at(sums, groups.of[at >= 0], durations[at[at >= 0]])
+    counts, total = np.bincount(groups.of, minlength=len(groups)), int(durations.sum())
+    shown = edges.iloc[groups.example]
+    found = [
+        LinkMethod(
+            method=str(method),
+            confidence=str(confidence),
+            dispatches_count=int(count),
+            total_ns=int(sum_ns),
+            time_ratio=int(sum_ns) / total if total else 0.0,
+        )
+        for method, confidence, count, sum_ns in zip(shown["method"], shown["confidence"], counts, sums, strict=True)
+    ]
+    return tuple(sorted(found, key=lambda each: (-each.total_ns, each.method, each.confidence)))
 
 
 def _is_host_only(gathered: Gathered) -> bool:

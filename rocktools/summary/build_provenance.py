@@ -206,7 +206,7 @@ def _of_devices(origins: Origins, options: SummaryOptions) -> dict[str, Fact]:
     if isinstance(gathered.timed, Missing):
         return facts
     try:
-        device, _ = choose_device(gathered.agents, gathered.timed.rows, options.device)
+        device, _ = choose_device(gathered.agents, gathered.timed.devices, options.device)
     except RocktoolsError:
         return facts
     source = f"XCDs and compute units, as those of {device.label}"

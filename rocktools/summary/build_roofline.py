@@ -36,7 +36,7 @@ def build_roofline_block(
         limit: most points of a table.
     """
     try:
-        device, doubts = choose_device(gathered.agents, timed.rows, options)
+        device, doubts = choose_device(gathered.agents, timed.devices, options)
     except RocktoolsError as error:
         is_ambiguous = error.reference in ("device-ambiguous", "devices-differ")
         absence = Absence.AMBIGUOUS if is_ambiguous else Absence.NOT_COLLECTED

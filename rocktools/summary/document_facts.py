@@ -201,8 +201,26 @@ class TraceOverview:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LinkMethod:
+    """Kernels that were linked to HLO in one way: by which method, how surely, and how much of all kernel time."""
+
+    method: str
+    confidence: str
+    dispatches_count: int
+    total_ns: int
+    time_ratio: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Quality:
-    """How far the numbers can be trusted: `findings` are doubts of reading, linking and measuring, heaviest first."""
+    """How far the numbers can be trusted.
+
+    Attributes:
+        overview: how much was recorded.
+        findings: doubts of reading, linking and measuring, heaviest first.
+        links: how kernels were linked to instructions, most time first; () where nothing was linked.
+    """
 
     overview: TraceOverview
     findings: tuple[Finding, ...] = field(default=())
+    links: tuple[LinkMethod, ...] = field(default=())

@@ -76,6 +76,11 @@ class Timed:
         """Devices and steps that have a row."""
         return len(self.rows[["run", "device", "step_index"]].drop_duplicates())
 
+    @property
+    def devices(self) -> pd.DataFrame:
+        """Run and device of everything that counts, each once."""
+        return self.rows[["run", "device"]].drop_duplicates(ignore_index=True)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Gathered:

@@ -219,6 +219,16 @@ def test_step_of_the_job_is_that_of_its_slowest_device(document: dict[str, Any])
     assert steps["classes"] == []
 
 
+def test_links_are_those_of_the_command(run: CommandLine, scoped_run: Path, document: dict[str, Any]) -> None:
+    theirs = run.rows("link", "--part", "coverage", scoped_run)
+    ours = document["quality"]["links"]
+    names = ("method", "confidence", "dispatches_count", "total_ns")
+    assert sorted(tuple(each[name] for name in names) for each in ours) == sorted(
+        tuple(each[name] for name in names) for each in theirs
+    )
+    assert sum(each["time_ratio"] for each in ours) == pytest.approx(1)
+
+
 # What is not there
 
 
