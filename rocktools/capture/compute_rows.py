@@ -37,7 +37,8 @@ _NO_COUNTER = re.compile(
 # Levels that are accumulated go by one name in the plan, and by another in the files.
 _ACCUMULATED = re.compile(r".*_ACCUM|SQ_ACCUM_PREV_HIRES")
 
-Launch = tuple[str, str]  # number of the GPU, id of the dispatch
+# Id of a dispatch. Not with the number of its GPU, which differs between the runs of one workload.
+Launch = str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,14 +256,13 @@ def _read_rows(
     rows: Iterator[list[str]], columns: Mapping[str, int], counters: Mapping[str, int]
 ) -> dict[str, KernelRows]:
     kernels: dict[str, KernelRows] = defaultdict(KernelRows)
-    gpu = columns.get("GPU_ID")
     times = [columns[name] for name in ("Start_Timestamp", "End_Timestamp") if name in columns]
     timed: dict[str, set[tuple[str, ...]]] = defaultdict(set)
     is_long = "Counter_Name" in columns
     for row in rows:
         name = clean_kernel_name(row[columns["Kernel_Name"]])
         kernel = kernels[name]
-        launch = ("" if gpu is None else row[gpu], row[columns["Dispatch_ID"]])
+        launch = row[columns["Dispatch_ID"]]
         if is_long:
             pairs = [(row[columns["Counter_Name"]], row[columns["Counter_Value"]])]
         else:
@@ -270,7 +270,7 @@ def _read_rows(
         for counter, text in pairs:
             (kernel.counted if _is_number(text) else kernel.empty)[counter].add(launch)
         if len(times) == 2:
-            timed[name].add((*launch, *(row[place] for place in times)))
+            timed[name].add((launch, *(row[place] for place in times)))
     for name, spans in timed.items():
         kernels[name].total_ns = sum(_nanoseconds(span[-2], span[-1]) for span in spans)
     return dict(kernels)

@@ -34,7 +34,7 @@ def rows_of(passes: dict[str, dict[str, set[int]]], layout: Layout = Layout.LONG
         for kernel, ids in kernels.items():
             rows[kernel] = KernelRows(total_ns=len(ids))
             if ids:
-                rows[kernel].counted[f"C_{name}"] = {("2", str(number)) for number in ids}
+                rows[kernel].counted[f"C_{name}"] = {str(number) for number in ids}
         path = FOLDER / f"results_{name}.csv"
         files[name] = ResultFile(path=path, is_long=True, columns=frozenset(), kernels=rows)
     return WorkloadRows(results=FOLDER, layout=layout, planned=planned, of_pass=files, merged=None, damaged=())
