@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -74,7 +78,8 @@ def command(
     data = content.proto if content.proto is not None else parse_text_program(content.text, str(program.path))
     proto = parse_program_proto(data, str(program.path))
     values = make_arguments(module, arguments, module.name)
-    captured = capture_operands(module, proto, instruction, values, iterations=path)
+    with _cpu_alone():
+        captured = capture_operands(module, proto, instruction, values, iterations=path)
     write_operands(captured, folder)
     counts = (count_noun(len(captured.operands), "operand"), count_noun(len(captured.results), "result"))
     where = f"iteration {'/'.join(map(str, captured.iterations))}, " if captured.iterations else ""
@@ -82,3 +87,19 @@ def command(
     click.echo(f"{folder}: {' and '.join(counts)} of {captured.instruction.name}, {where}one of {executions}")
     emit_findings(found.findings)
     return exit_code_of(found.findings)
+
+
+@contextmanager
+def _cpu_alone() -> Iterator[None]:
+    """jax looks for no GPU, whose memory it would take, and does not tell, with a traceback, that it found none."""
+    logger, given = logging.getLogger("jax._src.xla_bridge"), os.environ.get("JAX_PLATFORMS")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        os.environ.pop("JAX_PLATFORMS")
+        if given is not None:
+            os.environ["JAX_PLATFORMS"] = given

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -132,3 +135,17 @@ def test_iteration_that_is_none_is_refused(run, source, tmp_path, text):
     ran = run("capture-operands", source, "--instruction", "loop_fusion.2", f"--iteration={text}", "-o", tmp_path / "m")
     assert ran.code == 2
     assert "iteration-unreadable" in ran.err
+
+
+def test_operands_are_captured_on_the_cpu_whatever_platform_jax_is_told_to_use(source, tmp_path):
+    """A GPU that a job runs on is left alone, and plugins that find none are not heard of."""
+    pytest.importorskip("jax")
+    code = "import sys; from rocktools.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", code, "capture-operands", str(source), "--instruction", "loop_fusion.2"]
+    environment = {**os.environ, "JAX_PLATFORMS": "absent"}
+    ran = subprocess.run(
+        [*command, "-o", str(tmp_path / "made")], env=environment, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert (tmp_path / "made" / "operand0.npy").is_file()
