@@ -134,7 +134,7 @@ def test_an_older_merged_file_does_not_stand_for_a_pass_that_is_missing(tmp_path
 
 
 def test_a_gpu_that_has_another_number_in_another_run_is_the_same(tmp_path):
-    """As in the real workload of MI300A, whose runs number one GPU in several ways."""
+    """Real files call one GPU 0, 2, 11995 or 60633; nothing says that it keeps its number from run to run."""
     perfmon = tmp_path / "perfmon"
     perfmon.mkdir()
     header = "GPU_ID,Dispatch_ID,Kernel_Name,Counter_Name,Counter_Value\n"
