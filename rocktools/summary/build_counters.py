@@ -13,7 +13,7 @@ from rocktools.evidence import Absence
 from rocktools.findings import Finding, Severity
 from rocktools.replay.prove import Level as ProofLevel
 from rocktools.rundir import PMC_FOLDER, load_json
-from rocktools.summary.document import CounterQuantity, CountersBlock, Missing
+from rocktools.summary.document import AbsentQuantity, CounterQuantity, CountersBlock, Missing
 from rocktools.summary.gathered import Gathered
 from rocktools.summary.rows import build_rows
 from rocktools.workspace.metrics import Metrics, read_metrics
@@ -80,11 +80,13 @@ def build_counters(
         reason = "there is no counter pass" if not origins else "no counter pass could be read"
         block: CountersBlock | Missing = Missing(absence=Absence.NOT_COLLECTED, reason=reason)
     else:
+        valued = [each for each in rows if each.value is not None]
         block = CountersBlock(
             passes_count=len(passes),
             kernels_count=len({(each.origin, each.kernel_name) for each in rows}),
-            quantities=tuple(rows[:limit]),
-            left_out_count=max(0, len(rows) - limit),
+            quantities=tuple(valued[:limit]),
+            left_out_count=max(0, len(valued) - limit),
+            absent=_absent([each for each in rows if each.value is None]),
         )
     return Counted(block=block, job=of_job, is_simulated=is_simulated, findings=tuple(findings))
 
@@ -95,6 +97,26 @@ def _rows(frame: pd.DataFrame, origin: _Origin) -> list[CounterQuantity]:
     if origin.name == _JOB:
         return list(found)
     return [replace(each, run=origin.name) for each in found]
+
+
+def _absent(rows: Sequence[CounterQuantity]) -> tuple[AbsentQuantity, ...]:
+    """Quantities without a value, those of one reason together."""
+    kernels: dict[tuple[str, str, str, Absence, str | None], set[str]] = {}
+    for each in rows:
+        absence = each.absence or Absence.UNDEFINED
+        key = (each.origin, each.quantity, each.formula_id, absence, each.lacking)
+        kernels.setdefault(key, set()).add(each.kernel_name)
+    return tuple(
+        AbsentQuantity(
+            origin=origin,
+            quantity=quantity,
+            formula_id=formula_id,
+            absence=absence,
+            lacking=lacking,
+            kernels_count=len(names),
+        )
+        for (origin, quantity, formula_id, absence, lacking), names in kernels.items()
+    )
 
 
 def _replays(gathered: Gathered) -> list[_Origin]:

@@ -48,6 +48,7 @@ from rocktools.summary.document_facts import (
     Value,
 )
 from rocktools.summary.document_hardware import (
+    AbsentQuantity,
     AllocatorPeak,
     Candidate,
     CandidateEvidence,
@@ -106,6 +107,7 @@ __all__ = [
     "PROVENANCE_FACTS",
     "SCHEMA",
     "SCHEMA_FILE",
+    "AbsentQuantity",
     "AllocatorPeak",
     "ArrivalSkew",
     "Candidate",

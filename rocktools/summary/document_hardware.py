@@ -44,18 +44,39 @@ class CounterQuantity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AbsentQuantity:
+    """One quantity that kernels have no value of for one reason.
+
+    Attributes:
+        origin: as for quantities that are there.
+        lacking: which counters are not there; None where that is not the reason.
+        kernels_count: for how many kernels that is so.
+    """
+
+    origin: str
+    quantity: str
+    formula_id: str
+    absence: Absence
+    lacking: str | None
+    kernels_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CountersBlock:
     """Quantities of counter passes. None of them is a time: passes are serialised.
 
     Attributes:
         passes_count, kernels_count: that were counted.
-        left_out_count: quantities of kernels beyond the limit.
+        quantities: those that have a value.
+        left_out_count: such quantities beyond the limit.
+        absent: those that have none, by reason.
     """
 
     passes_count: int
     kernels_count: int
     quantities: tuple[CounterQuantity, ...]
     left_out_count: int
+    absent: tuple[AbsentQuantity, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -284,8 +284,11 @@ def test_quantities_are_those_of_the_command(run: CommandLine, tmp_path: Path, o
     found = build_summary([path], options)
     assert isinstance(found.counters, blocks.CountersBlock)
     ours = {(each.kernel_name, each.quantity): each.value for each in found.counters.quantities}
-    theirs = {(row["kernel_name"], row["quantity"]): row["value"] for row in run.rows("metrics", path)}
+    rows = run.rows("metrics", path)
+    theirs = {(row["kernel_name"], row["quantity"]): row["value"] for row in rows if row["value"] is not None}
     assert ours == theirs
+    absent = {(each.quantity, each.absence.value, each.lacking) for each in found.counters.absent}
+    assert absent == {(row["quantity"], row["absence"], row["lacking"]) for row in rows if row["value"] is None}
 
 
 def test_replay_in_a_run_is_unproven_until_a_proof_says_more(tmp_path: Path) -> None:
