@@ -6,7 +6,7 @@ order of magnitude what they were; XLA clamps indices and starts, so that a boun
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -23,6 +23,9 @@ _FOLLOWED = frozenset(
 )
 _ONLY_POSITIVE = frozenset({"sqrt", "rsqrt", "log"})
 _KEEPS_SIGN = frozenset({"bitcast", "reshape", "broadcast", "transpose", "copy", "convert", "slice", "dynamic-slice"})
+# Of what is never negative they make what is never negative, as long as the other operand is that, too.
+_SUMS = frozenset({"add", "maximum", "minimum"})
+_SCALINGS = frozenset({"multiply", "divide"})
 _NAMES_OF_INDICES = frozenset({"gather", "scatter", "dynamic-slice", "dynamic-update-slice"})
 _GROUPED = "__cublas$lt$groupedMatmul"
 
@@ -122,6 +125,7 @@ def _uses_of(module: HloModule, computation: Computation, name: str, depth: int)
     for instruction in computation.instructions:
         for place, operand in enumerate(instruction.operands):
             users.setdefault(operand, []).append((instruction, place))
+    derived = _derived_from(users, name)
     waiting: list[tuple[str, bool]] = [(name, True)]
     seen: set[tuple[str, bool]] = set()
     while waiting:
@@ -136,7 +140,28 @@ def _uses_of(module: HloModule, computation: Computation, name: str, depth: int)
                 if inner is not None and place < len(inner.parameters):
                     yield from _uses_of(module, inner, inner.parameters[place].name, depth + 1)
             elif _is_followed(user, place):
-                waiting.append((user.name, current[1] and user.opcode in _KEEPS_SIGN))
+                waiting.append((user.name, current[1] and _keeps_sign(user, place, derived)))
+
+
+def _derived_from(users: Mapping[str, list[tuple[Instruction, int]]], name: str) -> set[str]:
+    """Everything that depends on the value, itself included."""
+    found, waiting = {name}, [name]
+    while waiting:
+        names = {user.name for user, _ in users.get(waiting.pop(), ())} - found
+        found |= names
+        waiting += names
+    return found
+
+
+def _keeps_sign(user: Instruction, place: int, derived: set[str]) -> bool:
+    """Whether the sign of the result is that of the value, as far as other values have none.
+
+    A product with what depends on the same value is a square, mostly, and needs no sign.
+    """
+    if user.opcode in _SCALINGS:
+        others = [operand for number, operand in enumerate(user.operands) if number != place]
+        return not derived.intersection(others)
+    return user.opcode in _KEEPS_SIGN or user.opcode in _SUMS
 
 
 def _is_followed(user: Instruction, place: int) -> bool:
@@ -144,6 +169,8 @@ def _is_followed(user: Instruction, place: int) -> bool:
         return place > 0
     if user.opcode in ("gather", "dynamic-slice"):
         return place == 0
+    if user.opcode == "divide":
+        return place == 0 and user.shape.dtype[0] not in "su"
     return user.opcode in _FOLLOWED
 
 

@@ -100,6 +100,38 @@ CASES = {
         0,
         Meaning(role=Role.DATA),
     ),
+    "second moments of an optimizer": (
+        """  v = f32[8]{0} parameter(0)
+  g = f32[8]{0} parameter(1)
+  c = f32[] parameter(2)
+  b = f32[8]{0} broadcast(c), dimensions={}
+  w = f32[8]{0} multiply(v, b)
+  s = f32[8]{0} multiply(g, b)
+  q = f32[8]{0} multiply(s, g)
+  t = f32[8]{0} add(w, q)
+  d = f32[8]{0} divide(t, b)
+  ROOT r = f32[8]{0} sqrt(d)""",
+        0,
+        Meaning(role=Role.POSITIVE),
+    ),
+    "gradients beside them": (
+        """  v = f32[8]{0} parameter(0)
+  g = f32[8]{0} parameter(1)
+  h = f32[8]{0} multiply(g, v)
+  q = f32[8]{0} multiply(h, g)
+  t = f32[8]{0} add(v, q)
+  ROOT r = f32[8]{0} sqrt(t)""",
+        1,
+        Meaning(role=Role.DATA),  # squared
+    ),
+    "what is subtracted before a root": (
+        """  x = f32[8]{0} parameter(0)
+  y = f32[8]{0} parameter(1)
+  s = f32[8]{0} subtract(x, y)
+  ROOT r = f32[8]{0} sqrt(s)""",
+        1,
+        Meaning(role=Role.DATA),
+    ),
     "plain data": ("  x = f32[8]{0} parameter(0)\n  ROOT r = f32[8]{0} negate(x)", 0, Meaning(role=Role.DATA)),
     "quantised data": ("  x = s8[8]{0} parameter(0)\n  ROOT r = f32[8]{0} convert(x)", 0, Meaning(role=Role.DATA)),
     "a counter": ("  x = s32[] parameter(0)\n  ROOT r = s32[] negate(x)", 0, Meaning(role=Role.INTEGER)),
