@@ -205,7 +205,8 @@ def report(name: str, found: Sequence[dict[str, Any]]) -> list[str]:
         f"  small programs: the same text for {sum(each['has_same_text'] for each in compared)}, "
         f"at most {largest:,} elements",
         f"  {results_count} results ({listed}); {results_count - finite_count} without a finite value, "
-        f"{results_count - varied_count} of one value throughout",
+        f"{results_count - varied_count} of one value throughout; "
+        f"{sum(each['rounds_count'] > 1 for each in compared)} fusions also with absolute values",
     ]
     for reason, count in Counter(each["refusal"].partition(": ")[2] or each["refusal"] for each in refused).items():
         lines.append(f"  refused: {count} x {reason}")

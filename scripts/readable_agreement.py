@@ -59,6 +59,7 @@ class Agreement:
         finite_count: results in which, in the last round, something is finite.
         varied_count: results that, in the last round, are one element or not all the same.
         results_count: results.
+        rounds_count: 2 where the first one gave something that is not finite.
         problem: what went wrong; "" where nothing did.
     """
 
@@ -74,6 +75,7 @@ class Agreement:
     finite_count: int = 0
     varied_count: int = 0
     results_count: int = 0
+    rounds_count: int = 0
     problem: str = ""
 
     @property
@@ -125,6 +127,7 @@ def check_readable(data: bytes, seed: str, *, is_compiled: bool = True) -> Agree
         finite_count=sum(bool(np.isfinite(_wide(each)).any()) for each in last),
         varied_count=sum(each.size == 1 or len(np.unique(_wide(each))) > 1 for each in last),
         results_count=len(last),
+        rounds_count=len(rounds),
     )
 
 
