@@ -22,10 +22,14 @@ from rocktools.compare.significance import (
     Verdict,
     compare_series,
     hold_holm,
+    least_probability,
 )
 from rocktools.compare.split import Amount, split_difference
 from rocktools.compare.work import WorkOfBuckets, amount_of, works_of_buckets
 from rocktools.summary.document import LedgerBucket, Missing, Operation, OverlapMeans, Statistics, Steps, Summary
+
+MATERIAL_RATIO = 0.005
+"""Buckets with less of the span than this on both sides are shown, and not judged."""
 
 _SHARES = (
     *("busy", "compute", "communication", "hidden_communication", "exposed_communication"),
@@ -169,11 +173,7 @@ def _buckets(before: Summary, after: Summary, span_ns: float | None) -> tuple[Bu
         _bucket(key, sides[0].get(key), sides[1].get(key), places, works, span_ns)
         for key in sorted(sides[0].keys() | sides[1].keys())
     ]
-    corrected = hold_holm([None if each.difference is None else each.difference.probability for each in deltas])
-    judged = [
-        replace(each, probability=probability, verdict=_verdict(each, probability))
-        for each, probability in zip(deltas, corrected, strict=True)
-    ]
+    judged = _judged(deltas, span_ns)
     return tuple(sorted(judged, key=lambda each: (-abs(each.delta_ns), each.label)))
 
 
@@ -222,12 +222,32 @@ def _bucket(
     )
 
 
-def _verdict(delta: BucketDelta, probability: float | None) -> Verdict:
-    if delta.difference is None or probability is None:
+def _judged(deltas: Sequence[BucketDelta], span_ns: float | None) -> list[BucketDelta]:
+    """With verdicts: each bucket that matters is asked, and the probability of each pays for all that were asked."""
+    asked = [_is_asked(each, span_ns) for each in deltas]
+    probabilities = [
+        None if each.difference is None or not is_asked else each.difference.probability
+        for each, is_asked in zip(deltas, asked, strict=True)
+    ]
+    questions = sum(each is not None for each in probabilities)
+    return [
+        replace(each, probability=probability, verdict=_verdict(each.difference, probability, questions))
+        for each, probability in zip(deltas, hold_holm(probabilities), strict=True)
+    ]
+
+
+def _is_asked(delta: BucketDelta, span_ns: float | None) -> bool:
+    return span_ns is None or max(delta.before_ns, delta.after_ns) >= MATERIAL_RATIO * span_ns
+
+
+def _verdict(difference: Difference | None, probability: float | None, questions: int) -> Verdict:
+    if difference is None or probability is None:
         return Verdict.CANNOT_SAY
-    if probability >= SIGNIFICANT_RATIO:
-        return Verdict.NOT_SIGNIFICANT
-    return Verdict.SLOWER if delta.difference.delta_ns > 0 else Verdict.FASTER
+    if probability < SIGNIFICANT_RATIO:
+        return Verdict.SLOWER if difference.delta_ns > 0 else Verdict.FASTER
+    least = least_probability(difference.before_count, difference.after_count)
+    # So few steps that even the clearest difference of one bucket among so many could be chance.
+    return Verdict.CANNOT_SAY if least * questions >= SIGNIFICANT_RATIO else Verdict.NOT_SIGNIFICANT
 
 
 def _operations(before: Summary, after: Summary) -> tuple[OperationDelta, ...]:

@@ -5,7 +5,7 @@ Four keys are tried, the surest first; a key counts where it is unique on both s
     fingerprint   what the instruction computes, with its scope and phase
     scope         scope, phase, opcode and shape
     kernel        kernel name and phase, for what has no instruction
-    name          the instruction's own name, opcode and shape
+    name          the instruction's own name, opcode and phase, whatever its shape
 
 Of operations with equal fingerprint, scope and phase (unrolled layers) as many as both sides have are paired in order.
 """
@@ -78,7 +78,7 @@ def _kernel(operation: Operation) -> _Key:
 
 
 def _name(operation: Operation) -> _Key:
-    return None if operation.instruction is None else (operation.instruction, operation.opcode, operation.shape)
+    return None if operation.instruction is None else (operation.instruction, operation.opcode, operation.phase)
 
 
 _METHODS: tuple[tuple[str, Callable[[Operation], _Key], bool], ...] = (
