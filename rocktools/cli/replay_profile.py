@@ -170,13 +170,20 @@ def _request(folder: Path, replay: ReplayModule, counting: _Counting) -> Countin
     """The launch that the replay has to make, counted after its warm-up.
 
     Raises:
-        UsageError: the spec does not say which kernel that is.
+        UsageError: the spec does not say which kernel that is, or it is one that cannot be counted.
     """
     from rocktools.capture.counting import CountingRequest
     from rocktools.capture.iterations import Iterations
     from rocktools.capture.kernel_filter import filter_names
     from rocktools.replay.run import ReplayRunOptions, replay_run_argv
 
+    if replay.devices_count > 1:
+        raise UsageError(
+            "collective-not-counted",
+            f"{replay.instruction} runs on {replay.devices_count} devices whose kernels wait for each other, and counting "
+            "runs one kernel at a time",
+            hint="rocktools trace -- python replay.py in the folder gives its times",
+        )
     if not replay.kernel_name:
         raise UsageError(
             "no-kernel-name",

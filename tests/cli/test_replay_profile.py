@@ -199,6 +199,7 @@ def test_a_dry_run_shows_the_passes_over_the_executions_after_the_warm_up(run: C
     "changes, options, reference",
     [
         ({"kernel": None}, (), "no-kernel-name"),
+        ({"kernel": None, "devices_count": 8}, (), "collective-not-counted"),
         ({}, ("--metrics", "totl_flop"), "unknown-quantity"),
         ({}, ("--arch", "gfx942", "--metrics", "l2_sector_bytes"), "unknown-quantity"),
     ],
