@@ -180,8 +180,8 @@ def _request(folder: Path, replay: ReplayModule, counting: _Counting) -> Countin
     if replay.devices_count > 1:
         raise UsageError(
             "collective-not-counted",
-            f"{replay.instruction} runs on {replay.devices_count} devices whose kernels wait for each other, and counting "
-            "runs one kernel at a time",
+            f"{replay.instruction} runs on {replay.devices_count} devices whose kernels wait for each other, and "
+            "counting runs one kernel at a time",
             hint="rocktools trace -- python replay.py in the folder gives its times",
         )
     if not replay.kernel_name:
