@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-_FAULTS = (
+FAULTS = (
     "exposed-collective",
     "straggler",
     "input-starvation",
@@ -17,7 +17,7 @@ _FAULTS = (
     "warm-up-capture",
     "late-rank",
 )
-_VARIANTS = {
+VARIANTS = {
     "base": "short",
     "small-batch": "small_batch",
     "wide-experts": "wide_experts",
@@ -42,11 +42,11 @@ _VARIANTS = {
 )
 @click.option("--steps", type=click.IntRange(1, 1000), default=4, show_default=True, help="Steps to record.")
 @click.option(
-    "--fault", "faults", multiple=True, type=click.Choice(_FAULTS), help="What goes wrong; may be given several times."
+    "--fault", "faults", multiple=True, type=click.Choice(FAULTS), help="What goes wrong; may be given several times."
 )
 @click.option(
     "--variant",
-    type=click.Choice(list(_VARIANTS)),
+    type=click.Choice(list(VARIANTS)),
     default="base",
     show_default=True,
     help="Another program: half the sequences, more work in the experts, more launches in attention, or all 56 layers.",
@@ -80,7 +80,7 @@ def command(
 
     scenario = JobScenario(
         seed=seed,
-        program=ProgramName(_VARIANTS[variant]),
+        program=ProgramName(VARIANTS[variant]),
         ranks_count=ranks,
         steps_count=steps,
         faults=frozenset(Fault(name) for name in faults),

@@ -25,7 +25,7 @@ RECOMPILED_ID = 57
 STRAGGLER_RATIO = 1.2
 STARVATION_RATIO = 0.35
 EXPOSED_RATIO = 12.0
-FORMATTING_RATIO = 2.5
+FORMATTING_RATIO = 4.0
 LATE_RATIO = 0.15
 _LOAD_NS = 350_000.0
 _RECOMPILE_NS = 3_800_000_000.0
@@ -168,7 +168,7 @@ def _row_ratios(step: JobStep, scenario: JobScenario) -> FloatArray:
     if Fault.EXPOSED_COLLECTIVE in scenario.faults:
         ratios[exposed_site(step)] *= EXPOSED_RATIO
     for number, site in enumerate(sites):
-        if Fault.FORMATTING_TAX in scenario.faults and site.kind is WorkKind.FORMATTING:
+        if Fault.FORMATTING_TAX in scenario.faults and site.is_layout_only:
             ratios[number] *= FORMATTING_RATIO
         for slowdown in scenario.slowdowns:
             if site.component == slowdown.component and site.kind is not WorkKind.COLLECTIVE:
@@ -221,8 +221,8 @@ def _describe(fault: Fault, steps: Sequence[JobStep], scenario: JobScenario) -> 
         what = f"the batch of step {number} has another shape, and the hosts compile for it"
         return what, {"step": number, "compile_ns": int(_RECOMPILE_NS), "program_id": RECOMPILED_ID}
     if fault is Fault.FORMATTING_TAX:
-        names = [site.thunk.instruction for site in step.program.sites if site.kind is WorkKind.FORMATTING]
-        what = f"transpositions and conversions take {FORMATTING_RATIO:g} times as long"
+        names = [site.thunk.instruction for site in step.program.sites if site.is_layout_only]
+        what = f"what only changes layouts takes {FORMATTING_RATIO:g} times as long"
         return what, {"ratio": FORMATTING_RATIO, "instructions_count": len(names)}
     if fault is Fault.LATE_RANK:
         rank = late_rank(scenario)

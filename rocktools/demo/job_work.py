@@ -120,6 +120,11 @@ class SiteWork:
     scope: str = ""
     ideal_ns: float = 0.0
 
+    @property
+    def is_layout_only(self) -> bool:
+        """Whether it only moves what is there to other places."""
+        return self.kind is WorkKind.FORMATTING and self.flop == 0 and "transpose" in self.thunk.kernel
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class JobProgram:

@@ -14,8 +14,11 @@ from command_line import CommandLine
 from rocpd_files import read_sql
 from torn_files import look_of, tables_of
 
+from rocktools.cli import demo as demo_command
 from rocktools.cli.main import main
 from rocktools.demo import job_run
+from rocktools.demo.job_scenario import Fault
+from rocktools.demo.packed_programs import ProgramName
 from rocktools.rundir import read_manifest
 
 FEW = ("--ranks", "2", "--steps", "2")
@@ -143,6 +146,12 @@ def test_what_is_injected_is_said_and_in_the_truth(run: CommandLine, tmp_path: P
     assert all(each["cost_ns_per_step"] > 0 for each in truth["injected"])
     manifest = read_manifest(tmp_path / "run")
     assert manifest.facts["simulation"]["injected"] == truth["injected"]
+
+
+def test_the_options_name_every_fault_and_every_program() -> None:
+    options = {option.name: option.type for option in demo_command.command.params}
+    assert list(options["faults"].choices) == [each.value for each in Fault]
+    assert set(demo_command.VARIANTS.values()) == {each.value for each in ProgramName}
 
 
 def test_folder_that_holds_something_is_refused(run: CommandLine, tmp_path: Path) -> None:

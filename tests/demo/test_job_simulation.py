@@ -19,7 +19,7 @@ from rocktools.demo.job_simulation import (
     SimulatedJob,
     simulate_job,
 )
-from rocktools.demo.job_work import JobProgram, WorkKind, measure_program
+from rocktools.demo.job_work import JobProgram, measure_program
 from rocktools.demo.launch_rows import WAIT
 from rocktools.demo.packed_programs import read_packed
 from rocktools.errors import UsageError
@@ -110,7 +110,7 @@ def test_a_late_rank_is_late_in_every_step(job_program, clean):
 
 def test_formatting_takes_longer_and_costs_no_more_than_that(job_program, clean):
     job = with_fault(job_program, Fault.FORMATTING_TAX)
-    formatting = rows_where(job, lambda site: site.kind is WorkKind.FORMATTING)
+    formatting = rows_where(job, lambda site: site.is_layout_only)
     added = durations(job)[formatting].sum(axis=0) - durations(clean)[formatting].sum(axis=0)
     assert added == pytest.approx((FORMATTING_RATIO - 1) * durations(clean)[formatting].sum(axis=0), rel=0.01)
     assert 0.9 * added.mean() < job.injections[0].cost_ns_per_step < 1.05 * added.mean()
