@@ -37,8 +37,8 @@ _NO_COUNTER = re.compile(
 # Levels that are accumulated go by one name in the plan, and by another in the files.
 _ACCUMULATED = re.compile(r".*_ACCUM|SQ_ACCUM_PREV_HIRES")
 
-# Id of a dispatch. Not with the number of its GPU (0, 2, 11995, 60633 in real files): nothing says that it is the same in
-# every run, and `analyze` groups by the id of the dispatch.
+# Id of a dispatch. Not with the number of its GPU (0, 2, 11995, 60633 in real files): nothing says that it is the same
+# in every run, and `analyze` groups by the id of the dispatch.
 Launch = str
 
 
