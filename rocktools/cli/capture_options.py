@@ -127,7 +127,7 @@ def capture_options(function: _Function) -> _Function:
             deadline_s=deadline_s,
             grace_s=grace_s,
             tool_path=tool_path,
-            assumed_version=None if sdk_version is None else _parse_version(sdk_version),
+            assumed_version=None if sdk_version is None else parse_sdk_version(sdk_version),
             keeps_command_buffers=command_buffers == "keep",
             ignores_faults=force,
             resumes=resume,
@@ -151,7 +151,12 @@ def _parse_variables(texts: tuple[str, ...]) -> dict[str, str]:
     return variables
 
 
-def _parse_version(text: str) -> Any:
+def parse_sdk_version(text: str) -> Any:
+    """X.Y or X.Y.Z as a version of the SDK.
+
+    Raises:
+        UsageError: it is none.
+    """
     from rocktools.capture.versions import SdkVersion
 
     numbers = text.split(".")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rocktools.cli.aot import environment_options, stand_in_findings
-from rocktools.cli.capture_options import finish_capture
+from rocktools.cli.capture_options import finish_capture, parse_sdk_version
 from rocktools.cli.options import table_options
 from rocktools.cli.output import TableFormat, TableOutput, emit_findings, emit_table
 from rocktools.cli.replay_proofs import compile_replays, write_parts
@@ -47,6 +47,7 @@ class _Counting:
     force: bool
     resume: bool
     no_trace: bool
+    sdk_version: str | None
 
     @property
     def quantities(self) -> tuple[str, ...]:
@@ -76,6 +77,8 @@ class _Counting:
 @click.option("--job-executable", metavar="PATH", type=_path, help="Of the job, as for `replay prove`.")
 @click.option("--target", metavar="NAME", help="Description of the job's device, as for `replay prove`.")
 @click.option("--rocprofv3", "tool_path", metavar="PATH", help="The rocprofv3 to run.  [default: searched for]")
+@click.option("--sdk-version", metavar="X.Y.Z",
+              help="With --dry-run: plan for a rocprofv3 of this SDK version instead of looking for one.")  # fmt: skip
 @click.option("--deadline", "deadline_s", metavar="SECONDS", type=click.FloatRange(min=0, min_open=True),
               help="Stop a pass that runs longer.  [default: none]")  # fmt: skip
 @click.option("--force", is_flag=True, help="Go on although preflight found a fault.")
@@ -108,6 +111,8 @@ def profile(
     from rocktools.replay.prove_bundle import read_replay
 
     counting = _Counting(**options)  # type: ignore[arg-type]
+    if counting.sdk_version is not None and not dry_run:
+        raise UsageError("assumed-version", "a version can be assumed for a dry run only", hint="--dry-run")
     replay = read_replay(folder)
     run = folder / PMC_FOLDER
     _require_run(run, resumes=counting.resume)
@@ -223,6 +228,7 @@ def _session(run: Path, counting: _Counting) -> SessionOptions:
         variables={"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} if counting.in_process else {},
         deadline_s=counting.deadline_s,
         tool_path=counting.tool_path,
+        assumed_version=None if counting.sdk_version is None else parse_sdk_version(counting.sdk_version),
         ignores_faults=counting.force,
         resumes=counting.resume,
     )

@@ -195,6 +195,18 @@ def test_a_dry_run_shows_the_passes_over_the_executions_after_the_warm_up(run: C
     assert not (replay / "pmc").exists()
 
 
+def test_a_plan_for_another_machine_needs_neither_gpu_nor_tool(
+    run: CommandLine, replay: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    ran = run("replay", "profile", replay, "--metrics", "waves", "--dry-run", "--sdk-version", "1.4.1")
+    assert ran.code == 0, ran.err
+    assert "pass 1 of" in ran.out
+    ran = run("replay", "profile", replay, "--metrics", "waves", "--sdk-version", "1.4.1")
+    assert ran.code == 2
+    assert "assumed-version" in ran.err
+
+
 @pytest.mark.parametrize(
     "changes, options, reference",
     [
