@@ -160,7 +160,7 @@ def _kernels(results: ComputeResults) -> tuple[list[_Kernel], list[Finding]]:
             findings.append(_several_places(str(run), str(kernel), len(places)))
         own[str(run), str(kernel)] = {str(row["quantity"]): row for row in rows.to_dict("records")}
     tool = _tool_by_kernel(results)
-    partners = _partners(set(own), set(tool))
+    partners = _partners(set(own), set(tool), results)
     found = []
     for key in sorted({*own, *(key for key in tool if key not in partners.values())}):
         workload = results.workload(key[0])
@@ -188,17 +188,30 @@ def _is_gfx950(workload: ComputeWorkload, analysed: ComputeWorkload, values: Map
     return said == "gfx950" if said else "mfma_flop_f6f4" in values
 
 
-def _partners(own: set[tuple[str, str]], tool: set[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, str]]:
-    """Raw counters -> the tool's values of the same kernel under another label, where both are the only ones of it."""
+def _partners(
+    own: set[tuple[str, str]], tool: set[tuple[str, str]], results: ComputeResults
+) -> dict[tuple[str, str], tuple[str, str]]:
+    """Raw counters -> the tool's values of the same kernel under another label, where nothing else fits either.
 
-    def only(keys: set[tuple[str, str]]) -> dict[str, tuple[str, str]]:
-        by_kernel: dict[str, list[tuple[str, str]]] = {}
-        for key in keys:
-            by_kernel.setdefault("".join(key[1].split()), []).append(key)
-        return {name: found[0] for name, found in by_kernel.items() if len(found) == 1}
+    Tables do not name their workload; elsewhere it has to be the name that the tool was told. Kernels of the runtime
+    (`__amd_rocclr_copyBuffer`) are in workloads that have nothing to do with each other.
+    """
+    suitors: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for key in own - tool:
+        mine = results.workload(key[0])
+        fitting = [
+            other
+            for other in tool - own
+            if "".join(other[1].split()) == "".join(key[1].split()) and _may_be_same(mine, results.workload(other[0]))
+        ]
+        if len(fitting) == 1:
+            suitors.setdefault(fitting[0], []).append(key)
+    return {keys[0]: other for other, keys in suitors.items() if len(keys) == 1}
 
-    ours, theirs = only(own), only(tool)
-    return {key: theirs[name] for name, key in ours.items() if key not in tool and name in theirs}
+
+def _may_be_same(counted: ComputeWorkload, analysed: ComputeWorkload) -> bool:
+    archs = {each.facts.get("gpu_arch") for each in (counted, analysed)} - {None}
+    return len(archs) < 2 and analysed.name in (None, counted.name)
 
 
 def _tool_by_kernel(results: ComputeResults) -> dict[tuple[str, str], tuple[dict[str, ToolValue], int | None]]:

@@ -252,8 +252,15 @@ def _read_counted(
             continue
         by_layout = version_by_layout(folder, frozenset(facts))
         version = versions.of(folder, by_layout)
-        workloads[label] = ComputeWorkload(label=label, name=label, path=folder, version=version, facts=facts)
+        workloads[label] = ComputeWorkload(
+            label=label, name=_told_name(facts) or label, path=folder, version=version, facts=facts
+        )
     return sources, workloads, findings
+
+
+def _told_name(facts: Mapping[str, str]) -> str | None:
+    """The name that the tool was told: a column to 3.7, then the folder above the last of a path."""
+    return facts.get("workload_name") or Path(facts.get("workload_path", "")).parent.name or None
 
 
 def _sysinfo(folder: Path) -> dict[str, str]:

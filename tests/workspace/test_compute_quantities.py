@@ -197,16 +197,26 @@ def test_a_difference_without_a_known_reason_is_found(tmp_path):
     assert "12.5 % of waves" in found[0].message
 
 
-def test_workloads_with_other_labels_are_paired_where_a_kernel_is_alone_on_both_sides(tmp_path):
+def test_tables_without_a_workloads_name_are_paired_where_a_kernel_is_alone_on_both_sides(tmp_path):
     counted(tmp_path / "raw", name="mine")
-    values = {("7.1.2", "Avg"): 8.0}
-    write_analysis(tmp_path / "a.db", [Workload(name="theirs", kernels=(Kernel(name="k", values=values),))])
-    rows = rows_of(build(tmp_path))
-    assert (rows["waves"]["workload"], rows["waves"]["tool_value"]) == ("mine", 8)
-    two = [Workload(name=name, kernels=(Kernel(name="k", values=values),)) for name in ("x", "y")]
-    (tmp_path / "a.db").unlink()
-    write_analysis(tmp_path / "a.db", two)
-    assert set(build(tmp_path).frame["workload"]) == {"mine", "x", "y"}
+    rows = [("L2-Fabric Read BW", 1.0, "Gb/s", "", "")]
+    write_saved_tables(tmp_path / "tables", [("k", 2, 1_000.0)], rows)
+    found = rows_of(build(tmp_path))
+    assert (found["waves"]["workload"], found["fabric_read_bytes"]["tool_value"]) == ("mine", 1_000)
+    write_saved_tables(tmp_path / "others", [("k", 2, 1_000.0)], rows)
+    assert set(build(tmp_path).frame["workload"]) == {"mine", "tables", "others"}
+
+
+@pytest.mark.parametrize("arch, named, is_paired", [("gfx950", "told", True), ("gfx942", "told", False),
+                                                    ("gfx950", "another", False)])  # fmt: skip
+def test_databases_are_paired_by_the_name_that_the_tool_was_told(tmp_path, arch, named, is_paired):
+    """`__amd_rocclr_copyBuffer` is in every job: a name of a kernel alone says nothing."""
+    counted(tmp_path / "raw", name="folder", workload_name="told")
+    kernels = (Kernel(name="k", values={("7.1.2", "Avg"): 8.0}),)
+    write_analysis(tmp_path / "a.db", [Workload(name=named, kernels=kernels, system={"gpu_arch": arch})])
+    frame = build(tmp_path).frame
+    waves = frame[(frame["quantity"] == "waves").to_numpy()]
+    assert set(waves["workload"]) == ({"folder"} if is_paired else {"folder", named})
 
 
 def test_tables_in_the_folder_of_a_workload_are_of_that_workload(tmp_path):

@@ -97,7 +97,7 @@ class ComputeWorkload:
 
     Attributes:
         label: unique among the workloads that were read together.
-        name: as the tool was told.
+        name: as the tool was told; None where the files do not say.
         path: the database or folder.
         version: of the tool.
         schema_version: of the database; None elsewhere.
@@ -106,7 +106,7 @@ class ComputeWorkload:
     """
 
     label: str
-    name: str
+    name: str | None
     path: Path
     version: ToolVersion
     schema_version: str | None = None

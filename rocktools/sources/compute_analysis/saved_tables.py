@@ -92,7 +92,7 @@ def read_table_folder(
         findings.append(_mixed(folder, len(listed)))
     kernels = pd.DataFrame([{"workload": name, **row} for row in listed], columns=["workload", *_KERNEL_COLUMNS])
     return ComputeAnalysis(
-        workloads=(ComputeWorkload(label=name, name=name, path=folder, version=version),),
+        workloads=(ComputeWorkload(label=name, name=None, path=folder, version=version),),
         kernels=build_kernels(kernels),
         metrics=build_metrics(pd.DataFrame(rows, columns=["workload", *METRIC_COLUMNS])),
         roofline=build_roofline([]),
