@@ -31,6 +31,7 @@ from rocktools.summary.document import SCHEMA, Missing, StepLog, Summary
 from rocktools.summary.gathered import Gathered, SummaryOptions, Timed, gather
 from rocktools.summary.job import check_log_matches, job_facts, settings_of_runs
 from rocktools.summary.measured_operations import build_operations_block, measure_operations
+from rocktools.summary.names import build_names
 from rocktools.summary.perfetto_fallback import Converted, convert_perfetto_traces
 from rocktools.summary.recorded import read_recorded_runs
 from rocktools.units import count_noun, format_duration
@@ -39,6 +40,8 @@ from rocktools.workspace.metrics import Metrics
 _TIMED_BLOCKS = (
     *("steps", "ledger", "overlap", "operations", "families", "collectives", "gaps", "regions", "roofline"),
 )
+
+_AT_CAP = "events-at-cap"  # of a profile, whose tracer stopped
 
 
 @dataclass(slots=True)
@@ -95,7 +98,11 @@ def _summarize(gathered: Gathered, converted: Converted, options: SummaryOptions
         step_log, found = build_step_log(log, origins.log_name, warmup_steps_count=options.log_warmup_steps_count)
         draft.findings += [*found, *check_log_matches(of_job, of_log, origins.log_name)]
     is_simulated = gathered.is_simulated or counted.is_simulated
-    quality = build_quality(gathered, draft.findings, is_truncated=converted.is_truncation_suspected)
+    named = (*paths, *options.counters, *options.attribution.hlo, *filter(None, [options.step_log]))
+    names = build_names(gathered.sources, converted.originals, named)
+    is_cut = converted.is_truncation_suspected or any(each.rule == _AT_CAP for each in draft.findings)
+    findings = _unique([names.in_finding(each) for each in draft.findings])
+    quality = build_quality(gathered, findings, is_truncated=is_cut)
     blocks = Blocks(**{each.name: draft.blocks[each.name] for each in fields(Blocks)})
     return Summary(
         schema=SCHEMA,

@@ -18,6 +18,7 @@ from rocktools.summary.build_metadata import format_of
 from rocktools.summary.document import PROVENANCE_FACTS, Fact, InputFile, Missing, Provenance
 from rocktools.summary.facts import known, known_or, unknown
 from rocktools.summary.gathered import Gathered, SummaryOptions
+from rocktools.summary.names import shown_name
 from rocktools.summary.recorded import RecordedRun
 from rocktools.workspace.paths import SourceKind
 from rocktools.workspace.used_device import choose_device
@@ -80,23 +81,30 @@ def _inputs(origins: Origins, options: SummaryOptions) -> Iterable[InputFile]:
     gathered = origins.gathered
     counted = {str(path) for path in _counted_paths(gathered)}
     for source in gathered.sources:
-        root = None if source.root is None else source.root.resolve()
         path = source.path.resolve()
         if path in origins.originals:
             original = origins.originals[path]
             yield _input(original, original.name, "perfetto_json", "perfetto_json", options)
             continue
-        shown = f"{source.run}/{path.relative_to(root).as_posix()}" if root and path.is_relative_to(root) else path.name
-        role = (
-            "profile" if source.kind is SourceKind.PROFILE else "counters" if str(source.path) in counted else "trace"
-        )
-        yield _input(path, shown, role, format_of(source), options)
+        role = "counters" if str(source.path) in counted else "trace"
+        role = "profile" if source.kind is SourceKind.PROFILE else role
+        yield _input(path, shown_name(source), role, format_of(source), options)
     for run in origins.runs:
         yield _input(run.root / MANIFEST_NAME, f"{run.label}/{MANIFEST_NAME}", "manifest", "rocktools.run/1", options)
     for path, shown in _program_paths(gathered):
         yield _input(path, shown, "program", "hlo", options)
+    for place in options.counters:
+        for path in _counter_files(Path(place)):
+            yield _input(path, path.name, "counters", path.suffix.removeprefix("."), options)
     if origins.log is not None and origins.log_path is not None:
         yield _input(origins.log_path, origins.log_name, "step_log", origins.log.format, options)
+
+
+def _counter_files(place: Path) -> list[Path]:
+    """The files of counter passes that were named besides, or lie in a folder that was."""
+    if place.is_dir():
+        return sorted(each for each in place.rglob("*") if each.suffix in (".db", ".csv") and each.is_file())
+    return [place] if place.is_file() else []
 
 
 def _counted_paths(gathered: Gathered) -> list[str]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
 
-from rocktools.errors import NothingToRead
+from rocktools.errors import InputError, NothingToRead
 from rocktools.evidence import Absence
 from rocktools.findings import Finding
+from rocktools.sources.xspace.health import check_profile
 from rocktools.summary.document import Missing
 from rocktools.timeline.grouping import match_rows
 from rocktools.timeline.steps import counted_steps
@@ -139,8 +141,21 @@ def gather(paths: Sequence[str | Path], attribution: AttributionOptions) -> Gath
             counted_dispatches_count=len(workspace.counted_dispatches(["kernel_name"])),
             timed=timed,
             is_simulated=workspace.is_simulated,
-            findings=(*workspace.findings, *(() if isinstance(timed, Missing) else timed.runs.findings)),
+            findings=(
+                *workspace.findings,
+                *(() if isinstance(timed, Missing) else timed.runs.findings),
+                *_health(workspace),
+            ),
         )
+
+
+def _health(workspace: Workspace) -> list[Finding]:
+    """What in the files cannot be trusted; reads much of them."""
+    found = workspace.check_health()
+    for profile in workspace.profiles:
+        with suppress(InputError):  # reading it has told
+            found += check_profile(profile.file)
+    return found
 
 
 def _timed(workspace: Workspace, attribution: AttributionOptions) -> Timed | Missing:
