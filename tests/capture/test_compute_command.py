@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from standins.compute.device import searched_name
 from standins.compute.parser import parse_arguments
@@ -118,6 +118,7 @@ ranges = st.lists(st.tuples(st.integers(1, 40), st.integers(0, 5)), min_size=1, 
 
 
 @pytest.mark.parametrize("name", SINCE_3_3)
+@settings(max_examples=30)
 @given(pairs=ranges)
 def test_iterations_mean_the_same_launches_in_every_release(name, pairs):
     iterations = parse_iterations(",".join(f"{first}-{first + more}" for first, more in pairs))
