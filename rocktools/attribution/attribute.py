@@ -123,10 +123,7 @@ def _of_dispatches(
         "gradient": [answer.bucket.gradient for answer in answers],
         "rule": [answer.bucket.rule for answer in answers],
     }
-    paid = [
-        payloads.get((answer.program_id, answer.instruction)) if answer.bucket.collective else None
-        for answer in answers
-    ]
+    paid = [_payload_of(answer, payloads) for answer in answers]
     devices = index_devices(dispatches, agents)
     columns: dict[str, Any] = {
         "run": _plain(dispatches["run"]),
@@ -256,6 +253,16 @@ def _agreed(classified: Classified, program: str | None, candidates: Any, candid
         is_mixed=any(each.is_mixed for each in found),
         is_inferred=True,
     )
+
+
+def _payload_of(answer: _Answer, payloads: Mapping[tuple[str | None, str | None], int]) -> int | None:
+    """Of a collective; what an asynchronous start wraps has its payload in the start."""
+    if not answer.bucket.collective:
+        return None
+    own = payloads.get((answer.program_id, answer.instruction))
+    if own is None and answer.bucket.wrapped_by:
+        return payloads.get((answer.program_id, answer.bucket.wrapped_by))
+    return own
 
 
 def _payloads(instructions: pd.DataFrame | None) -> dict[tuple[str | None, str | None], int]:

@@ -15,6 +15,7 @@ from rocktools.attribution.drafts import Draft, draft_of, read_names
 from rocktools.attribution.gradients import split_gradients
 from rocktools.attribution.inference import enclosing_phases, few_names, follow_data, look_around
 from rocktools.attribution.phases import BookedPhase
+from rocktools.hlo.cost_collectives import find_collective
 from rocktools.hlo.dataflow import Dataflow, build_dataflow
 from rocktools.hlo.module import HloModule, Instruction
 from rocktools.hlo.program_summary import is_launched, launched_computations
@@ -40,6 +41,7 @@ class Bucket:
         gradient: `dgrad` or `wgrad` of a backward product, where shapes tell.
         is_mixed: whether it fuses instructions of more than one phase.
         is_inferred: whether phase or component come from what encloses it or the data flow.
+        wrapped_by: the asynchronous start that does nothing but this; None elsewhere.
         trail: the path from the name to the bucket, one line a step.
     """
 
@@ -53,6 +55,7 @@ class Bucket:
     gradient: str | None = None
     is_mixed: bool = False
     is_inferred: bool = False
+    wrapped_by: str | None = None
     trail: tuple[str, ...] = ()
 
 
@@ -88,8 +91,10 @@ def _wrapped_buckets(module: HloModule, buckets: Mapping[str, Bucket]) -> dict[s
         line = f"wrapped by {name}, and booked as it is"
         for called in module.instructions[name].called:
             computation = module.computations.get(called)
-            for inner in computation.instructions if computation else ():
-                found[inner.name] = replace(bucket, opcode=inner.opcode, trail=(line, *bucket.trail))
+            inside = computation.instructions if computation else ()
+            only = name if len([each for each in inside if find_collective(each)]) == 1 else None
+            for inner in inside:
+                found[inner.name] = replace(bucket, opcode=inner.opcode, wrapped_by=only, trail=(line, *bucket.trail))
     return found
 
 

@@ -10,9 +10,12 @@ from spec_frames import make_agents, make_frame
 from timeline_rows import make_steps
 
 from rocktools.attribution.attribute import attribute_dispatches
-from rocktools.attribution.classify import Bucket
+from rocktools.attribution.classify import Bucket, classify_instructions
+from rocktools.attribution.component_map_file import read_shipped_map
 from rocktools.attribution.phases import BookedPhase
 from rocktools.frames import ATTRIBUTED, COPIES, DISPATCH_EDGES, DISPATCHES, INSTRUCTIONS, require_frame
+from rocktools.hlo.instructions import build_instructions
+from rocktools.hlo.text_reader import parse_hlo_text
 from rocktools.timeline.activities import Activity
 
 RCCL = "ncclDevKernel_Generic_2(ncclDevKernelArgsStorage<5120ul>)"
@@ -246,3 +249,42 @@ def test_every_dispatch_is_there_once_with_its_own_times(rows):
         assert (row["start_ns"], row["end_ns"], row["name"]) == tuple(
             given_row[name] for name in ("start_ns", "end_ns", "kernel_name")
         )
+
+
+WRAPPED = """\
+HloModule jit_f, is_scheduled=true, num_partitions=2
+
+%sum (a: f32[], b: f32[]) -> f32[] {
+  %a = f32[] parameter(0)
+  %b = f32[] parameter(1)
+  ROOT %add = f32[] add(%a, %b)
+}
+
+%wrapped (p: f32[64]) -> f32[32] {
+  %p = f32[64]{0} parameter(0)
+  ROOT %reduce-scatter.7 = f32[32]{0} reduce-scatter(%p), replica_groups={{0,1}}, dimensions={0}, to_apply=%sum
+}
+
+ENTRY %main (x: f32[64]) -> f32[32] {
+  %x = f32[64]{0} parameter(0)
+  %start = ((f32[64]{0}), f32[32]{0}, u32[]) async-start(%x), calls=%wrapped
+  ROOT %done = f32[32]{0} async-done(%start)
+}
+"""
+
+
+def test_what_an_asynchronous_start_wraps_has_its_payload():
+    """Thunks are named after the collective; its cost is in the start, so that costs can be added up."""
+    module = parse_hlo_text(WRAPPED, "wrapped.txt")
+    instructions = build_instructions(module)
+    classified = {module.label: classify_instructions(module, read_shipped_map("maxtext"))}
+    dispatches = make_frame(
+        DISPATCHES, [{"run": "r", "process": "p", "dispatch_id": 1, "agent_id": 1, "start_ns": 1, "end_ns": 9}]
+    )
+    edges = make_frame(
+        DISPATCH_EDGES,
+        [{"run": "r", "process": "p", "dispatch_id": 1, "program_id": module.label, "instruction": "reduce-scatter.7"}],
+    )
+    rows = attribute_dispatches(dispatches, edges, make_agents(AGENTS), classified, instructions=instructions)
+    assert rows["collective"].tolist() == ["reduce-scatter"]
+    assert rows["payload_bytes"].tolist() == [64 * 4]  # the larger of input and result
