@@ -83,7 +83,7 @@ def gather(arguments: Sequence[str | Path], options: GatherOptions | None = None
     )
     traced = read_times(chosen.traces)
     built = build_compute_quantities(results)
-    values = _values(built.frame, places, traced, pattern)
+    values = _values(built, places, traced, pattern)
     kept = {(each.workload, each.kernel) for each in values}
     findings = (*places.findings, *results.findings, *built.findings, *traced.findings)
     return Gathered(
@@ -140,16 +140,18 @@ def _pattern(text: str | None) -> re.Pattern[str] | None:
 
 
 def _values(
-    quantities: pd.DataFrame, places: BatchPlaces, traced: TracedTimes, pattern: re.Pattern[str] | None
+    built: ComputeQuantities, places: BatchPlaces, traced: TracedTimes, pattern: re.Pattern[str] | None
 ) -> tuple[KernelValues, ...]:
     found = []
-    for (workload, kernel), rows in quantities.groupby(["workload", "kernel_name"], observed=True, sort=True):
+    for (workload, kernel), rows in built.frame.groupby(["workload", "kernel_name"], observed=True, sort=True):
         if pattern is not None and pattern.search(str(kernel)) is None:
             continue
         planned = places.planned.get(str(workload))
         # A replay may start other kernels, which the plan says nothing of.
         mine = planned if planned is not None and planned.kernel in ("", str(kernel)) else None
-        found.append(kernel_values(rows, time=time_of(str(kernel), traced, mine), planned=mine))
+        time = time_of(str(kernel), traced, mine)
+        hides_lines = (str(workload), str(kernel)) in built.hidden
+        found.append(kernel_values(rows, time=time, planned=mine, hides_lines=hides_lines))
     if not found:
         raise NothingToRead(
             "no-kernel-matched",

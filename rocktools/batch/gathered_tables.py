@@ -17,8 +17,8 @@ from rocktools.batch.plan import PlannedKernel
 from rocktools.evidence import Absence, Evidence, weakest
 from rocktools.frames import Column, FrameSpec, require_frame
 from rocktools.units import NS_PER_S, format_ratio
-from rocktools.workspace.compute_quantities import ValueSource
-from rocktools.workspace.tool_metrics import INTENSITIES
+from rocktools.workspace.tool_eras import LINES
+from rocktools.workspace.tool_metrics import INTENSITIES, ValueSource
 
 _ABSENT = "not collected; `--part quantities` has the reason"
 _NO_TIME = "no trace has the kernel: `rate_absence`"
@@ -178,11 +178,14 @@ class KernelValues:
         return self.together(whole) or self.together(parts)
 
 
-def kernel_values(rows: pd.DataFrame, *, time: KernelTime | None, planned: PlannedKernel | None) -> KernelValues:
+def kernel_values(
+    rows: pd.DataFrame, *, time: KernelTime | None, planned: PlannedKernel | None, hides_lines: bool = False
+) -> KernelValues:
     """The values of one kernel.
 
     Args:
         rows: its rows of COMPUTE_QUANTITIES.
+        hides_lines: whether what the tool's roofline has at L1 and L2 may not stand beside that of other kernels.
     """
     records = rows.astype(dict.fromkeys(("quantity", "source", "evidence", "absence"), object)).to_dict("records")
     found = {
@@ -208,7 +211,9 @@ def kernel_values(rows: pd.DataFrame, *, time: KernelTime | None, planned: Plann
         tool_intensities={
             str(row["quantity"]): float(row["tool_value"])
             for row in records
-            if row["quantity"] in INTENSITIES and not pd.isna(row["tool_value"])
+            if row["quantity"] in INTENSITIES
+            and not pd.isna(row["tool_value"])
+            and not (hides_lines and row["quantity"] in LINES)
         },
         tool_version=str(records[0]["tool_version"]),
         launches_count=int(counts.max()) if len(counts) else None,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 
 import numpy as np
 import pandas as pd
@@ -21,7 +20,16 @@ from rocktools.sources.compute_analysis.results import ComputeWorkload
 from rocktools.sources.compute_analysis.tool_version import LINES_OF_128_BYTES, WHOLE_READS, ToolVersion
 from rocktools.units import count_noun, format_ratio
 from rocktools.workspace.compute_results import ComputeResults
-from rocktools.workspace.tool_metrics import INTENSITIES, TOOL_METRICS, Kind, ToolValue, roofline_values, tool_values
+from rocktools.workspace.tool_eras import LINES, separate_eras
+from rocktools.workspace.tool_metrics import (
+    AVERAGED,
+    INTENSITIES,
+    QUOTIENTS,
+    ToolValue,
+    ValueSource,
+    roofline_values,
+    tool_values,
+)
 
 _NO_TOOL = "the tool has none"
 
@@ -74,7 +82,6 @@ _SUFFIX_UNITS = (
     ("lds_conflicts_per_access", "ratio"),
 )
 _FLOP_PARTS = ("_flop_", "flop_f", "_iop_")
-_LINES = ("l2_intensity", "vl1d_intensity", "l2_bytes")  # where the tool's sizes of lines matter, or may
 _READS = ("fabric_read_bytes", "fabric_bytes", "fabric_intensity")
 _BY_DIES = frozenset(
     {
@@ -83,20 +90,8 @@ _BY_DIES = frozenset(
         "lds_access_ratio",
     }
 )
-_QUOTIENTS = (Kind.PERCENT, Kind.SHARE, Kind.QUOTIENT)
-_AVERAGED = (*_QUOTIENTS, Kind.RATE)
 _LONGEST_NAME = 60  # in findings
 _EQUAL_RATIO = 1e-4  # up to which two values count as equal: the tool's tables have six decimals
-
-
-class ValueSource(str, Enum):
-    """Whose value it is."""
-
-    OWN = "own formula"
-    TOOL = "rocprof-compute"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -106,11 +101,13 @@ class ComputeQuantities:
     Attributes:
         frame: COMPUTE_QUANTITIES.
         versions: (workload, kernel) -> version of the tool whose values stand there.
+        hidden: (workload, kernel) whose values of the tool at L1 and L2 may not stand beside those of others.
         findings: doubts about the values.
     """
 
     frame: pd.DataFrame
     versions: Mapping[tuple[str, str], ToolVersion]
+    hidden: frozenset[tuple[str, str]]
     findings: tuple[Finding, ...]
 
     def version_of(self, workload: str, kernel: str) -> ToolVersion:
@@ -137,11 +134,14 @@ def build_compute_quantities(results: ComputeResults) -> ComputeQuantities:
     kernels, findings = _kernels(results)
     rows = [row for kernel in kernels for row in _rows(kernel)]
     frame = _frame(rows)
-    frame, mixed = _separate_eras(frame, results)
+    versions = {(kernel.workload.label, kernel.name): kernel.version for kernel in kernels}
+    separated = separate_eras(frame, versions)
+    frame = require_frame(separated.frame, COMPUTE_QUANTITIES)
     return ComputeQuantities(
         frame=frame,
-        versions={(kernel.workload.label, kernel.name): kernel.version for kernel in kernels},
-        findings=(*findings, *mixed, *_check_peaks(results.metrics), *_check_differences(frame)),
+        versions=versions,
+        hidden=separated.hidden,
+        findings=(*findings, *separated.findings, *_check_peaks(results.metrics), *_check_differences(frame)),
     )
 
 
@@ -344,54 +344,21 @@ def _known_reasons(kernel: _Kernel, quantity: str, tool: ToolValue) -> list[str]
     reasons = []
     if quantity in _READS and kernel.is_gfx950 and since_whole is not True:
         reasons.append(f"{_if(since_whole)}before 3.5 the tool counted half of the bytes that gfx950 reads")
-    if quantity in INTENSITIES and quantity in _LINES and since_lines is not True:
+    if quantity in INTENSITIES and quantity in LINES and since_lines is not True:
         reasons.append(f"{_if(since_lines)}before 3.7 its roofline took 64 bytes for each line of L1 and L2")
     if quantity == "l2_intensity" and since_lines is not False:
         reasons.append("its roofline takes one size for all requests; ours are 128 bytes read, 64 bytes written")
     if kernel.has_wrong_dies and quantity in _BY_DIES:
         reasons.append("the tool took the number of dies from a table of models, not from what was counted")
-    if since_lines is not True and (tool.kind in _AVERAGED or tool.kind is None):
+    if since_lines is not True and (tool.kind in AVERAGED or tool.kind is None):
         reasons.append(f"{_if(since_lines)}before 3.7 it took means over the ratios of single launches")
-    if tool.kind in _QUOTIENTS:
+    if tool.kind in QUOTIENTS:
         reasons.append("it takes counters from different passes")
     return reasons
 
 
 def _if(since: bool | None) -> str:
     return "" if since is False else "if the version is so old: "
-
-
-def _separate_eras(frame: pd.DataFrame, results: ComputeResults) -> tuple[pd.DataFrame, list[Finding]]:
-    """Values of the tool that mean something else in its versions: only those of one kind of version keep theirs."""
-    is_concerned = (
-        frame["quantity"].isin(_LINES) & (frame["source"] == str(ValueSource.TOOL))
-    ).to_numpy(dtype=np.bool_)  # fmt: skip
-    since = {each.version.label: each.version.is_since(LINES_OF_128_BYTES) for each in results.workloads}
-    eras = pd.Series([str(since.get(str(label))) for label in frame["tool_version"]], index=frame.index)
-    counts = eras[is_concerned].value_counts()
-    if len(counts) < 2:
-        return frame, []
-    kept = "True" if "True" in counts.index else str(counts.idxmax())
-    is_lost = is_concerned & (eras != kept).to_numpy()
-    frame = frame.copy()
-    frame.loc[is_lost, "value"] = np.nan
-    for name in ("source", "evidence", "doubts"):
-        frame[name] = frame[name].astype(object).mask(is_lost, None).astype("category")
-    frame["absence"] = frame["absence"].astype(object).mask(is_lost, str(Absence.AMBIGUOUS)).astype("category")
-    lost = frame[is_lost]
-    versions = ", ".join(sorted({str(each) for each in lost["tool_version"]}))
-    finding = Finding(
-        rule="tool-eras-mixed",
-        severity=Severity.WARNING,
-        where=f"rocprof-compute {versions}",
-        message=(
-            f"intensities at L1 and L2 of {count_noun(lost['kernel_name'].nunique(), 'kernel')} are left out: before "
-            "3.7 the tool took 64 bytes for a line, since then 128, so that they cannot stand beside the others"
-        ),
-        numbers={"kernels_count": int(lost["kernel_name"].nunique()), "values_count": int(is_lost.sum())},
-        advice="gather them apart; raw counters of both go together, since our formulas count by request",
-    )
-    return require_frame(frame, COMPUTE_QUANTITIES), [finding]
 
 
 def shortened(kernel: str) -> str:
@@ -459,29 +426,3 @@ def _frame(rows: Sequence[Mapping[str, object]]) -> pd.DataFrame:
     return require_frame(
         frame.astype({each.name: each.dtype for each in COMPUTE_QUANTITIES.columns}), COMPUTE_QUANTITIES
     )
-
-
-def refuse_comparison(quantity: str, sources: tuple[str, str], versions: tuple[ToolVersion, ToolVersion]) -> str | None:
-    """Why a quantity of one result says nothing beside that of another; None where both mean the same.
-
-    Args:
-        sources: whose values they are, as in COMPUTE_QUANTITIES.
-        versions: of the tool, before and after.
-    """
-    tool = str(ValueSource.TOOL)
-    if sources[0] != sources[1]:
-        return "one is ours and the other the tool's, which are not computed alike"
-    if sources[0] != tool or not (quantity in _LINES or _is_averaged(quantity)):
-        return None
-    eras = [version.is_since(LINES_OF_128_BYTES) for version in versions]
-    if eras[0] is not None and eras[0] == eras[1]:
-        return None
-    if None in eras and versions[0].label == versions[1].label and versions[0].text is not None:
-        return None
-    what = "lines of L1 and L2 are of another size" if quantity in _LINES else "ratios are taken otherwise"
-    return f"rocprof-compute {versions[0].label} and {versions[1].label}: since 3.7 {what}"
-
-
-def _is_averaged(quantity: str) -> bool:
-    kinds = {metric.kind for metric in TOOL_METRICS if metric.quantity == quantity}
-    return quantity in INTENSITIES or not kinds.isdisjoint(_AVERAGED)

@@ -40,6 +40,22 @@ class Kind(str, Enum):
         return self.value
 
 
+QUOTIENTS = (Kind.PERCENT, Kind.SHARE, Kind.QUOTIENT)
+"""Kinds whose counters the tool may have taken from several passes."""
+AVERAGED = (*QUOTIENTS, Kind.RATE)
+"""Kinds that were means over the ratios of single launches before 3.7."""
+
+
+class ValueSource(str, Enum):
+    """Whose value it is."""
+
+    OWN = "own formula"
+    TOOL = "rocprof-compute"
+
+    def __str__(self) -> str:
+        return self.value
+
+
 @dataclass(frozen=True, slots=True)
 class ToolMetric:
     """Where the tool has a quantity.

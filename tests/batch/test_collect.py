@@ -116,6 +116,16 @@ def test_formats_are_told_with_their_shares(tmp_path):
     assert checked(path).kernels.iloc[0]["mix"] == "f32 vector 75.0 %, f32 matrix 25.0 %"
 
 
+def test_what_the_tools_roofline_has_at_l2_is_of_one_kind_of_version_in_a_table(tmp_path):
+    for version in ("3.5.0", "3.8.0"):
+        kernel = Kernel(name=f"k {version}", values=VALUES, points={"l2": 2.0, "hbm": 4.0})
+        write_analysis(tmp_path / f"{version}.db", [Workload(name=version, kernels=(kernel,))], version=version)
+    gathered = checked(tmp_path)
+    assert math.isnan(point(gathered, "l2", "k 3.5.0")["tool_flop_per_byte"])
+    assert point(gathered, "l2", "k 3.8.0")["tool_flop_per_byte"] == 2.0
+    assert point(gathered, "hbm", "k 3.5.0")["tool_flop_per_byte"] == 4.0
+
+
 # What is read, and what is not.
 
 

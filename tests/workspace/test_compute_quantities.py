@@ -23,10 +23,10 @@ from rocktools.sources.compute_analysis.tool_version import parse_tool_version
 from rocktools.workspace.compute_quantities import (
     COMPUTE_QUANTITIES,
     build_compute_quantities,
-    refuse_comparison,
     unit_of_quantity,
 )
 from rocktools.workspace.compute_results import read_compute_results
+from rocktools.workspace.tool_eras import refuse_comparison
 from rocktools.workspace.tool_metrics import TOOL_METRICS, Kind, plain_name
 
 OWN, TOOL = "own formula", "rocprof-compute"
@@ -249,6 +249,7 @@ def test_intensities_of_both_sizes_of_lines_never_stand_in_one_column(tmp_path):
     assert old["fabric_intensity"]["value"] == new["fabric_intensity"]["value"] == 4.0
     mixed = [each for each in built.findings if each.rule == "tool-eras-mixed"]
     assert [dict(each.numbers) for each in mixed] == [{"kernels_count": 1, "values_count": 2}]
+    assert built.hidden == {("old", "k_old")}
 
 
 @pytest.mark.parametrize("versions", [("3.5.0", "3.6.0"), ("3.7.0", "3.10.0")])
