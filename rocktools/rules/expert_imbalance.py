@@ -31,19 +31,21 @@ def check_expert_imbalance(inputs: RuleInputs) -> Outcome:
             severity=Severity.WARNING,
             where=late.device,
             message=f"{late.device} is late by {format_duration(late.lateness_ns)} in each step of "
-            f"{format_duration(step_ns)} ({format_ratio(late.lateness_ns / step_ns)}): it computes "
+            f"{format_duration(step_ns)}, {format_duration(late.cost_ns)} of it with nothing to hide it under "
+            f"({format_ratio(late.cost_ns / step_ns)}): it computes "
             f"{format_duration(late.expert_excess_ns)} longer in experts, and "
             f"{format_duration(max(0.0, late.other_excess_ns))} in everything else",
             numbers={
                 "lateness_ns": late.lateness_ns,
+                "cost_ns": late.cost_ns,
                 "step_ns": step_ns,
-                "share_ratio": late.lateness_ns / step_ns,
+                "share_ratio": late.cost_ns / step_ns,
                 "expert_excess_ns": late.expert_excess_ns,
                 "other_excess_ns": late.other_excess_ns,
             },
             advice="tokens of each expert from the router's metrics; load-balancing loss or bias, or a capacity limit",
         )
-        found.append(RuleFinding(finding=finding, explained_ns=late.lateness_ns))
+        found.append(RuleFinding(finding=finding, explained_ns=late.cost_ns))
     return found
 
 
@@ -65,7 +67,12 @@ RULE = Rule(
         "experts placed so that busy ones are on different devices",
     ),
     thresholds=(
-        Threshold(name="lateness_ratio", value=STRAGGLER_RATIO, meaning="lateness over the step", source="rocktools"),
+        Threshold(
+            name="lateness_ratio",
+            value=STRAGGLER_RATIO,
+            meaning="lateness that nothing hides, over the step",
+            source="rocktools",
+        ),
         Threshold(
             name="expert_share_ratio",
             value=EXPERT_SHARE_RATIO,
@@ -79,6 +86,6 @@ RULE = Rule(
             source="rocktools",
         ),
     ),
-    needs=("rows", "reconciliation", "step_times", "devices_count"),
+    needs=("rows", "reconciliation", "exposure", "step_times", "devices_count"),
     check=check_expert_imbalance,
 )

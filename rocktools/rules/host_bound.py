@@ -8,7 +8,7 @@ from rocktools.rules.inputs import RuleInputs
 from rocktools.rules.rule import CannotSay, Confirmation, Outcome, Rule, RuleFinding, RuleGroup, Threshold
 from rocktools.rules.step_times import cells_count, mean_step_ns
 from rocktools.timeline.gaps import GapCause
-from rocktools.units import format_duration, format_ratio
+from rocktools.units import count_noun, format_duration, format_ratio
 
 WAITING_RATIO = 0.1
 LONG_NS = 50_000
@@ -38,9 +38,9 @@ def check_host_waits(inputs: RuleInputs) -> Outcome:
         severity=Severity.WARNING,
         where=worst,
         message=f"within steps, devices wait {format_duration(idle_ns)} of {format_duration(step_ns)} "
-        f"({format_ratio(idle_ns / step_ns)}) for the host to launch, in {len(late) / cells:.0f} gaps of "
-        f"{format_duration(LONG_NS)} and more; most of it before {worst}: "
-        f"{format_duration(float(lengths.max()) / cells)}",
+        f"({format_ratio(idle_ns / step_ns)}) for the host to launch, in "
+        f"{count_noun(max(1, round(len(late) / cells)), 'gap')} of {format_duration(LONG_NS)} and more; most of it "
+        f"before {worst}: {format_duration(float(lengths.max()) / cells)}",
         numbers={
             "idle_ns": idle_ns,
             "step_ns": step_ns,

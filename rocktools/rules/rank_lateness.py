@@ -13,9 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from rocktools.intervals import union_length_by
 from rocktools.rules.inputs import RuleInputs
 from rocktools.rules.step_times import mean_step_ns
 from rocktools.timeline.activities import Activity
+from rocktools.timeline.clocks import host_of
+from rocktools.timeline.grouping import codes_of, group_rows
 from rocktools.timeline.late_rank import LateCause
 from rocktools.timeline.ranks import common_steps
 
@@ -34,6 +37,7 @@ class Lateness:
     Attributes:
         run, device: which one.
         lateness_ns: how much longer than it the others wait in each step, or how much longer it computes.
+        cost_ns: part of that which no compute of the others hides.
         cause: what the numbers say.
         is_matched: whether the others were seen waiting.
         expert_excess_ns, other_excess_ns: how much longer it computes in components of experts, and elsewhere.
@@ -43,6 +47,7 @@ class Lateness:
     run: str
     device: str
     lateness_ns: float
+    cost_ns: float
     cause: LateCause
     is_matched: bool
     expert_excess_ns: float
@@ -70,7 +75,7 @@ def find_lateness(inputs: RuleInputs) -> list[Lateness]:
                 device = str(means.idxmax())
                 excess = float(means.max() - means.drop(device).median())
                 found.append(_explained(inputs, str(run), device, excess, LateCause.SLOWER_COMPUTE, is_matched=False))
-    return [each for each in found if each.lateness_ns >= limit_ns]
+    return [each for each in found if each.cost_ns >= limit_ns]
 
 
 def is_partly_traced(inputs: RuleInputs) -> bool:
@@ -93,12 +98,35 @@ def _explained(
         run=run,
         device=device,
         lateness_ns=lateness_ns,
+        cost_ns=min(lateness_ns, _exposed_wait(inputs, run, device)) if is_matched else lateness_ns,
         cause=cause,
         is_matched=is_matched,
         expert_excess_ns=expert.excess_ns,
         other_excess_ns=other.excess_ns,
         is_of_experts=bool(is_of_experts),
     )
+
+
+def _exposed_wait(inputs: RuleInputs, run: str, device: str) -> float:
+    """How much longer than a device the others on its host wait at collectives with nothing beside it, in each step.
+
+    Collectives that run side by side are waited for together, and count once.
+    """
+    assert inputs.exposure is not None
+    host = host_of(device)
+    is_near = (inputs.exposure["run"] == run) & inputs.exposure["device"].map(lambda label: host_of(str(label)) == host)
+    mine = inputs.exposure[is_near.to_numpy(dtype=np.bool_)]
+    waits = mine["exposed_wait_ns"].fillna(0).to_numpy(dtype=np.int64)
+    groups = group_rows([codes_of(mine[name]) for name in ("device", "step_index")])
+    sums = np.zeros(len(groups), dtype=np.int64)
+    np.add.at(sums, groups.of, waits)
+    starts = mine["start_ns"].to_numpy()
+    ends = np.where(waits > 0, mine["end_ns"].to_numpy(), starts)
+    unions = union_length_by(starts, ends, groups.of, len(groups))
+    each = mine.iloc[groups.example]["device"].astype(str).to_numpy()
+    means = pd.Series(np.minimum(sums, unions)).groupby(each).mean()
+    others = means.drop(device, errors="ignore")
+    return float(np.median(others) - means.get(device, 0.0)) if len(others) else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -81,3 +81,18 @@ def test_one_device_is_no_one_to_compare_with():
 def test_where_ranks_are_missing_a_longer_transfer_is_not_told_from_waiting_for_them():
     partly = replace(_ranks(ends=4), participants_count=8)
     assert "4 of 8 participants" in reason(TRANSFER, partly)
+
+
+def test_wait_that_other_work_hides_costs_nothing():
+    """The others wait from 80 to 90 ms, and have work on another stream from 80 to 86."""
+    rows = []
+    for gpu in range(4):
+        device, end = f"node0:gpu{gpu}", 90 if gpu == 2 else 80
+        rows += [
+            {"start": 0, "end": end * MS, "component": "attention", "device": device},
+            {"start": 80 * MS, "end": 86 * MS, "component": "attention", "device": device, "stream_id": 2},
+            {**ALL_REDUCE, "start": end * MS, "end": 95 * MS, "device": device},
+        ]
+    finding, explained = only(STRAGGLER, timeline(repeated(rows, period=100 * MS)))
+    assert finding.numbers["lateness_ns"] == 10 * MS
+    assert explained == 4 * MS
