@@ -80,12 +80,15 @@ def emit_table(table: Table, output: TableOutput, *, findings: Iterable[Finding]
     _say_what_was_written(output, count_noun(len(table.frame), "row"))
 
 
-def emit_tables(tables: Sequence[Table], output: TableOutput, *, schema: str, head: Mapping[str, object]) -> None:
+def emit_tables(
+    tables: Sequence[Table], output: TableOutput, *, schema: str, head: Mapping[str, object], preface: str = ""
+) -> None:
     """Write several tables to one place: one after the other as text or Markdown, or as one JSON document.
 
     Args:
         schema: name and version of the JSON document.
         head: what stands before the tables in it.
+        preface: what stands before them as text and Markdown, with the end of its last line.
 
     Raises:
         UsageError: the file is there by now, or cannot be made; or the format holds one table only.
@@ -101,8 +104,9 @@ def emit_tables(tables: Sequence[Table], output: TableOutput, *, schema: str, he
         if output.table_format is TableFormat.JSON:
             write_json_tables(tables, text_stream, schema=schema, head=head)
         elif output.table_format is TableFormat.MARKDOWN:
-            text_stream.write("\n".join(map(render_markdown, tables)))
+            text_stream.write(preface + "\n".join(map(render_markdown, tables)))
         else:
+            text_stream.write(preface)
             width, is_whole = _width_cells(output), not _is_for_a_screen(output)
             texts = [render_text(table, width=width, is_whole=is_whole, other_format="json") for table in tables]
             text_stream.write("\n".join(texts))

@@ -8,6 +8,7 @@ added within a version.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import types
 from collections.abc import Callable, Mapping
@@ -102,7 +103,7 @@ def _names(kind: Any) -> set[str]:
 
 def _read_object(kind: Any, value: Any, where: str, place: str) -> Any:
     _require(isinstance(value, dict), value, "an object", where, place)
-    hints = get_type_hints(kind)
+    hints = _hints_of(kind)
     given: dict[str, Any] = {}
     for each in dataclasses.fields(kind):
         here = f"{place}.{each.name}"
@@ -112,6 +113,12 @@ def _read_object(kind: Any, value: Any, where: str, place: str) -> Any:
             raise DamagedFile("summary-member", "a member is missing", where=f"{where}: {here.lstrip('.')}")
     make: Callable[..., Any] = kind
     return make(**given)
+
+
+@functools.cache
+def _hints_of(kind: Any) -> dict[str, Any]:
+    """Type hints of a dataclass; to find them takes longer than to read an object."""
+    return get_type_hints(kind)
 
 
 def _read_scalar(hint: Any, value: Any, where: str, place: str) -> Any:
