@@ -103,3 +103,33 @@ def test_steps_are_those_of_the_truth(demo_run, run):
     # Hosts wait for each step, so a device's step is a little shorter than the time between two.
     for row in rows:
         assert 0.99 < row["span_ns"] / truth["step_ns"][row["step_index"]] < 1.0
+
+
+def test_collectives_have_the_payload_of_the_truth_and_no_more_than_the_links_carry(demo_run, sites, run):
+    rows = pd.DataFrame(run.document("collectives", demo_run, "--top", 0)["rows"]).set_index("instruction")
+    truth = sites[sites["collective"] != ""].set_index("instruction")
+    assert set(rows.index) == set(truth.index)
+    assert (rows["payload_bytes"] == truth["payload_bytes"].reindex(rows.index)).all()
+    assert (rows["group_count"] == truth["group_size"].astype(float).reindex(rows.index)).all()
+    # A device sends to each peer of its group over one link of 76.8 GB/s.
+    assert (rows["bus_bytes_per_s"] < 76.8e9 * (rows["group_count"] - 1)).all()
+
+
+def test_the_ledger_is_as_large_as_the_truth_and_its_phases_are_those_of_the_source(demo_run, sites, run):
+    rows = run.rows("ledger", demo_run, "--part", "tables")
+    ledger = {row["row"]: row["mean_ns"] for row in rows if row["table"] == "phases"}
+    truth = truth_of(demo_run, 0, sites).merge(durations_of(demo_run, 0), on="dispatch_id")
+    compute = truth[(truth["collective"] == "") & (truth["kind"] != "copy")]
+    by_phase = compute.groupby("phase")["duration_ns"].sum() / 2  # of two steps
+    for row, phase in (
+        ("Forward model compute", "forward"),
+        ("Backward gradient compute", "backward"),
+        ("Rematerialized forward replay", "rematerialized"),
+    ):
+        # The ledger books by more than the outermost name: what has none goes where its data flow says.
+        assert ledger[row] == pytest.approx(by_phase[phase], rel=0.03)
+
+
+def durations_of(demo_run: Path, rank: int) -> pd.DataFrame:
+    rows = read_sql(trace_of(demo_run, rank), 'SELECT dispatch_id, "end" - start FROM rocpd_kernel_dispatch')
+    return pd.DataFrame(rows, columns=["dispatch_id", "duration_ns"])
