@@ -56,7 +56,10 @@ TABLE: dict[str, set[str]] = {
     # Batches start tools and keep a run directory, as captures do.
     "batch": FLOOR | {"process", "rundir", "interrupts", "workspace", "capture", "replay", "summary.document"},
     "compare": FLOOR | {"summary.document"},
-    "render": FLOOR | {"summary.document", "devices.device", "roofline.points", "roofline.verdict", "timeline.tracks"},
+    "render": FLOOR | {
+        *("summary.document", "devices.device", "roofline.points", "roofline.verdict", "timeline.tracks"),
+        *("compare.comparison", "compare.parity", "compare.track", "compare.history"),
+    },
     "demo": FLOOR | {"hlo", "rundir", "devices", "analytic"},
     "cli": _BELOW_WORKSPACE | {"workspace", "capture", "replay", "batch", "summary", "compare", "render", "demo"},
 }

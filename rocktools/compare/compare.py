@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from rocktools.compare.compare_operations import compare_operations, compare_regions
 from rocktools.compare.comparison import (
     SCHEMA,
     BucketDelta,
     ClassDelta,
     Comparison,
     FamilyDelta,
-    OperationDelta,
     ShareDelta,
 )
-from rocktools.compare.match import Pair, match_operations
 from rocktools.compare.parity import Gate, Parity, check_parity
 from rocktools.compare.significance import (
     SIGNIFICANT_RATIO,
@@ -25,12 +24,14 @@ from rocktools.compare.significance import (
     least_probability,
 )
 from rocktools.compare.split import Amount, split_difference
-from rocktools.compare.work import WorkOfBuckets, amount_of, works_of_buckets
-from rocktools.summary.document import LedgerBucket, Missing, Operation, OverlapMeans, Statistics, Steps, Summary
+from rocktools.compare.work import Key, SharedWork, step_flop, works_of_buckets
+from rocktools.summary.document import LedgerBucket, Missing, OverlapMeans, Statistics, Steps, Summary
+from rocktools.units import format_si
 
 MATERIAL_RATIO = 0.005
 """Buckets with less of the span than this on both sides are shown, and not judged."""
 
+_OTHER_WORK_RATIO = 0.01
 _SHARES = (
     *("busy", "compute", "communication", "hidden_communication", "exposed_communication"),
     *("exposed_copy", "idle"),
@@ -55,6 +56,7 @@ def compare_summaries(
         for side, summary in (("before", before), ("after", after))
         if isinstance(block := getattr(summary, name), Missing)
     ]
+    reasons += _other_work(before, after)
     span = before.overlap.mean.span_ns if not isinstance(before.overlap, Missing) else None
     return replace(
         _of_parity(before, after, parity),
@@ -65,7 +67,8 @@ def compare_summaries(
         classes=_classes(before.steps, after.steps),
         shares=_shares(before, after),
         buckets=_buckets(before, after, span),
-        operations=_operations(before, after),
+        operations=compare_operations(before, after),
+        regions=compare_regions(before, after, span),
         families=_families(before, after),
         reasons=tuple(reasons),
     )
@@ -86,9 +89,21 @@ def _of_parity(before: Summary, after: Summary, parity: Parity) -> Comparison:
         shares=(),
         buckets=(),
         operations=(),
+        regions=(),
         families=(),
         reasons=(),
     )
+
+
+def _other_work(before: Summary, after: Summary) -> list[str]:
+    """Whether the compiled programs calculate as much: what a changed batch looks like where no settings are known."""
+    flop = [step_flop(summary) for summary in (before, after)]
+    if flop[0] is None or flop[1] is None or not flop[0] or abs(flop[1] / flop[0] - 1) < _OTHER_WORK_RATIO:
+        return []
+    return [
+        f"the compiled programs do not calculate alike: {format_si(flop[0], 'FLOP')} a step before, "
+        f"{format_si(flop[1], 'FLOP')} after; is it the same batch?"
+    ]
 
 
 def _steps(before: Summary, after: Summary) -> tuple[str, Difference | None, tuple[float | None, float | None]]:
@@ -186,7 +201,7 @@ def _bucket(
     before: LedgerBucket | None,
     after: LedgerBucket | None,
     places: tuple[int, int],
-    works: Mapping[tuple[str, str, str], WorkOfBuckets],
+    works: Mapping[Key, SharedWork],
     span_ns: float | None,
 ) -> BucketDelta:
     times = [0.0 if bucket is None else bucket.sum_per_step_ns for bucket in (before, after)]
@@ -248,70 +263,6 @@ def _verdict(difference: Difference | None, probability: float | None, questions
     least = least_probability(difference.before_count, difference.after_count)
     # So few steps that even the clearest difference of one bucket among so many could be chance.
     return Verdict.CANNOT_SAY if least * questions >= SIGNIFICANT_RATIO else Verdict.NOT_SIGNIFICANT
-
-
-def _operations(before: Summary, after: Summary) -> tuple[OperationDelta, ...]:
-    if isinstance(before.operations, Missing) or isinstance(after.operations, Missing):
-        return ()
-    pairs = match_operations(before.operations.operations, after.operations.operations)
-    places = before.operations.places_count, after.operations.places_count
-    is_cut = before.operations.rest is not None, after.operations.rest is not None
-    deltas = [_operation(pair, places, is_cut) for pair in pairs]
-    return tuple(sorted(deltas, key=_size))
-
-
-def _size(delta: OperationDelta) -> tuple[float, str]:
-    known = [abs(each) for each in (delta.delta_ns, delta.after_ns, delta.before_ns) if each is not None]
-    return -known[0] if known else 0.0, str(delta.name_after or delta.name_before)
-
-
-def _operation(pair: Pair, places: tuple[int, int], is_cut: tuple[bool, bool]) -> OperationDelta:
-    before, after = pair.before, pair.after
-    shown = after or before
-    assert shown is not None
-    state = "matched" if before and after else _alone(before is None, is_cut)
-    # What the other side does not list may be there, only shorter: its time is not known, and not 0.
-    is_listed = not state.startswith("not listed")
-    times = [_exclusive(each, is_listed=is_listed) for each in (before, after)]
-    counts = [
-        _executions(each, place, is_listed=is_listed) for each, place in zip((before, after), places, strict=True)
-    ]
-    delta = None if times[0] is None or times[1] is None else times[1] - times[0]
-    amounts = [amount_of(each, place) for each, place in zip((before, after), places, strict=True)]
-    return OperationDelta(
-        name_before=None if before is None else before.name,
-        name_after=None if after is None else after.name,
-        state=state,
-        matched_by=pair.method,
-        scope=shown.scope,
-        phase=shown.phase,
-        component=shown.component,
-        before_ns=times[0],
-        after_ns=times[1],
-        delta_ns=delta,
-        delta_ratio=delta / times[0] if delta is not None and times[0] else None,
-        before_count=counts[0],
-        after_count=counts[1],
-        split=split_difference(*amounts) if is_listed else None,
-    )
-
-
-def _alone(is_missing_before: bool, is_cut: tuple[bool, bool]) -> str:
-    if is_missing_before:
-        return "not listed before" if is_cut[0] else "new"
-    return "not listed after" if is_cut[1] else "gone"
-
-
-def _exclusive(operation: Operation | None, *, is_listed: bool) -> float | None:
-    if operation is None:
-        return 0.0 if is_listed else None
-    return operation.exclusive_per_step_ns
-
-
-def _executions(operation: Operation | None, places: int, *, is_listed: bool) -> float | None:
-    if operation is None:
-        return 0.0 if is_listed else None
-    return operation.rows_count / places if places else None
 
 
 def _families(before: Summary, after: Summary) -> tuple[FamilyDelta, ...]:

@@ -114,6 +114,38 @@ class OperationDelta:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RegionDelta:
+    """One named scope in one phase, without what is in scopes inside of it.
+
+    Attributes:
+        before_ns, after_ns, delta_ns, delta_ratio: summed durations of a mean device and step.
+        delta_of_step_ratio: `delta_ns` over the mean span of a step before.
+        before_count, after_count: executions.
+        work_unit: FLOP, B, or "" where work is not known on both sides.
+        split: what the delta is made of.
+        components: of the operations in it; a scope has no series of its own, its components have.
+    """
+
+    phase: str
+    path: tuple[str, ...]
+    before_ns: float
+    after_ns: float
+    delta_ns: float
+    delta_ratio: float | None
+    delta_of_step_ratio: float | None
+    before_count: float
+    after_count: float
+    work_unit: str
+    split: Split
+    components: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        """For people: `decoder/mlp/wi_0, forward`."""
+        return f"{'/'.join(self.path) or 'no scope'}, {self.phase}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FamilyDelta:
     """One kind of work, with its rate: time for the same work.
 
@@ -142,7 +174,7 @@ class Comparison:
         basis: what steps are: `profiled`, or `unprofiled` where both have a log.
         steps: of all steps that count; None where a side has none.
         p90_before_ns, p90_after_ns: the slow tail; None where a side has none.
-        classes, shares, buckets, operations, families: the largest change first.
+        classes, shares, buckets, operations, regions, families: the largest change first.
         reasons: what is missing from the comparison, and why.
     """
 
@@ -159,6 +191,7 @@ class Comparison:
     shares: tuple[ShareDelta, ...]
     buckets: tuple[BucketDelta, ...]
     operations: tuple[OperationDelta, ...]
+    regions: tuple[RegionDelta, ...]
     families: tuple[FamilyDelta, ...]
     reasons: tuple[str, ...]
 

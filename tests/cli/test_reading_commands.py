@@ -58,6 +58,8 @@ def test_every_command_that_reads_traces_is_here() -> None:
     # These read no trace.
     elsewhere = {"demo", "doctor", "trace", "pmc", "counters", "hlo", "devices", "extract", "capture-operands", "aot"}
     elsewhere |= {"link", "memory", "roofline"}  # they take programs as well: see their own tests
+    elsewhere |= {"compare", "track", "history"}  # they take two runs, or a history: see test_compare
+    elsewhere |= {"query"}  # it takes a question as well: see test_query
     elsewhere |= {"report"}  # it takes a summary: see test_report
     elsewhere |= {"summarize"}  # it writes a document: see test_summarize
     elsewhere |= {"perfetto"}  # it writes no table: see test_perfetto

@@ -1,0 +1,259 @@
+"""A comparison, an assessment or a history -> tables for people and for other programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rocktools.compare.comparison import Comparison, RegionDelta
+from rocktools.compare.history import Entry, drift_ratios
+from rocktools.compare.parity import ParityState
+from rocktools.compare.track import Assessment
+from rocktools.evidence import Evidence
+from rocktools.render.report import Shown, record_table
+from rocktools.render.table import Table, top_rows
+from rocktools.units import count_noun
+
+_ROUNDS_TO_NOTHING_NS = 1.0
+
+
+def comparison_tables(comparison: Comparison, *, rows_count: int = 0) -> list[Table]:
+    """Every part of a comparison that has something to show.
+
+    Args:
+        rows_count: of each table, at most; 0: all.
+    """
+    made = [
+        _parity(comparison),
+        _steps(comparison),
+        _shares(comparison),
+        _buckets(comparison),
+        _regions(comparison),
+        _operations(comparison),
+        _families(comparison),
+    ]
+    return [_cut(table, rows_count) for table in made if len(table.frame)]
+
+
+def _cut(table: Table, rows_count: int) -> Table:
+    return table if table.name == "parity" else top_rows(table, rows_count)
+
+
+def _parity(comparison: Comparison) -> Table:
+    shown = [row for row in comparison.parity.rows if row.state is not ParityState.SAME]
+    same = len(comparison.parity.rows) - len(shown)
+    return record_table(
+        "parity",
+        f"parity gate {comparison.parity.gate}: {count_noun(same, 'fact')} the same, these are not",
+        shown,
+        (
+            Shown("name", "fact, its unit in the name"),
+            Shown("kind", "work: must be the same; measurement: may mislead; change: what is compared"),
+            Shown("before", "value before", lambda row: _text(row.before)),
+            Shown("after", "value after", lambda row: _text(row.after)),
+            Shown("state", "how they stand to each other"),
+            Shown("reason", "why a value is not known", lambda row: row.reason or None),
+        ),
+        evidence=Evidence.DECLARED,
+        is_simulated=comparison.is_simulated,
+    )
+
+
+def _steps(comparison: Comparison) -> Table:
+    rows = [] if comparison.steps is None else [("all", comparison.steps)]
+    rows += [(f"class {each.name}", each.difference) for each in comparison.classes if each.difference is not None]
+    return record_table(
+        "steps",
+        f"steps, {comparison.basis}",
+        rows,
+        (
+            Shown("steps", "which", lambda row: row[0]),
+            *(
+                Shown(name, meaning, lambda row, name=name: getattr(row[1], name))  # type: ignore[misc]
+                for name, meaning in (
+                    ("before_ns", "median before"),
+                    ("after_ns", "median after"),
+                    ("delta_ns", "after minus before"),
+                    ("delta_ratio", "over before"),
+                    ("low_ratio", "lower end of the 95 % interval"),
+                    ("high_ratio", "upper end of it"),
+                    ("probability", "of so large a difference by chance"),
+                    ("before_count", "steps before"),
+                    ("after_count", "steps after"),
+                    ("verdict", "what follows"),
+                )
+            ),
+            Shown("reason", "why nothing can be said", lambda row: row[1].reason or None),
+        ),
+        evidence=Evidence.MEASURED,
+        is_simulated=comparison.is_simulated,
+    )
+
+
+def _shares(comparison: Comparison) -> Table:
+    return record_table(
+        "shares",
+        "parts of the span of a mean device and step",
+        comparison.shares,
+        (
+            Shown("name", "part"),
+            Shown("before_ns", "before"),
+            Shown("after_ns", "after"),
+            Shown("before_ratio", "of the span before"),
+            Shown("after_ratio", "of the span after"),
+            Shown("delta_ratio", "difference of the shares"),
+        ),
+        evidence=Evidence.MEASURED,
+        is_simulated=comparison.is_simulated,
+    )
+
+
+def _buckets(comparison: Comparison) -> Table:
+    return record_table(
+        "components",
+        "components by phase, the largest change first",
+        [each for each in comparison.buckets if abs(each.delta_ns) >= _ROUNDS_TO_NOTHING_NS],
+        (
+            Shown("component", "part of the model"),
+            Shown("phase", "part of the step"),
+            Shown("activity", "class of work"),
+            Shown("before_ns", "summed durations of a mean device and step, before"),
+            Shown("after_ns", "after"),
+            Shown("delta_ns", "after minus before"),
+            Shown("delta_ratio", "over before"),
+            Shown("delta_of_step_ratio", "over the span of a step before"),
+            Shown("cause", "what most of it is", lambda each: each.split.cause),
+            Shown("by_count_ns", "by more or fewer executions", lambda each: each.split.count_ns),
+            Shown("by_work_ns", "by more or less work in each", lambda each: each.split.work_ns, _ESTIMATE),
+            Shown("by_time_ns", "by more or less time for the same work", lambda each: each.split.rate_ns, _ESTIMATE),
+            Shown("probability", "of such a difference by chance, corrected for all that were asked"),
+            Shown("verdict", "what follows"),
+        ),
+        evidence=Evidence.MEASURED,
+        is_simulated=comparison.is_simulated,
+    )
+
+
+_ESTIMATE = Evidence.COMPILER_ESTIMATE
+
+
+def _regions(comparison: Comparison) -> Table:
+    return record_table(
+        "scopes",
+        "named scopes, the largest change first",
+        [each for each in comparison.regions if abs(each.delta_ns) >= _ROUNDS_TO_NOTHING_NS],
+        (
+            Shown("scope_name", "scopes from the outermost", lambda each: _path(each)),
+            Shown("phase", "part of the step"),
+            Shown("before_ns", "of a mean device and step, without inner scopes"),
+            Shown("after_ns", "after"),
+            Shown("delta_ns", "after minus before"),
+            Shown("delta_ratio", "over before"),
+            Shown("cause", "what most of it is", lambda each: each.split.cause),
+            Shown("before_count", "executions before"),
+            Shown("after_count", "executions after"),
+        ),
+        evidence=Evidence.MEASURED,
+        is_simulated=comparison.is_simulated,
+    )
+
+
+def _path(region: RegionDelta) -> str:
+    return "/".join(region.path) or "(no scope)"
+
+
+def _operations(comparison: Comparison) -> Table:
+    return record_table(
+        "operations",
+        "operations by exclusive time, the largest change first",
+        comparison.operations,
+        (
+            Shown("after_name", "instruction after; before, where it is gone", lambda each: each.name_after),
+            Shown("before_name", "instruction before", lambda each: each.name_before),
+            Shown("state", "matched, new, gone, or not listed on one side"),
+            Shown("matched_by", "what tells that they are the same", lambda each: each.matched_by or None),
+            Shown("before_ns", "exclusive time of a mean device and step, before"),
+            Shown("after_ns", "after"),
+            Shown("delta_ns", "after minus before"),
+            Shown("delta_ratio", "over before"),
+            Shown("cause", "what most of it is", lambda each: None if each.split is None else each.split.cause),
+            Shown("phase", "part of the step"),
+            Shown("component", "part of the model"),
+            Shown("scope", "named scopes"),
+        ),
+        evidence=Evidence.MEASURED,
+        is_simulated=comparison.is_simulated,
+    )
+
+
+def _families(comparison: Comparison) -> Table:
+    return record_table(
+        "families",
+        "kinds of work, with time for the same work",
+        comparison.families,
+        (
+            Shown("family", "kind of work"),
+            Shown("before_ns", "exclusive time of a mean device and step, before"),
+            Shown("after_ns", "after"),
+            Shown("time_quotient", "time after over before", lambda each: each.time_ratio),
+            Shown("work_quotient", "FLOPs after over before", lambda each: each.work_ratio, _ESTIMATE),
+            Shown(
+                "efficiency_quotient",
+                "work over time, after over before",
+                lambda each: each.efficiency_ratio,
+                _ESTIMATE,
+            ),
+        ),
+        evidence=Evidence.MEASURED,
+        is_simulated=comparison.is_simulated,
+    )
+
+
+def assessment_table(assessment: Assessment) -> Table:
+    """Every check, the worst first."""
+    label = f"{assessment.label}: " if assessment.label else ""
+    return record_table(
+        "checks",
+        f"{label}{assessment.state}: {count_noun(len(assessment.checks), 'check')}",
+        assessment.checks,
+        (
+            Shown("state", "pass, warn or fail"),
+            Shown("name", "what was checked"),
+            Shown("subject", "of what", lambda each: each.subject or None),
+            Shown("value_ratio", "growth, or difference of shares"),
+            Shown("warn_ratio", "from where on it warns"),
+            Shown("fail_ratio", "from where on it fails"),
+            Shown("cause", "count, work or time", lambda each: each.cause or None),
+            Shown("message", "the same in a sentence"),
+        ),
+        evidence=Evidence.MEASURED,
+        is_simulated=assessment.is_simulated,
+        notes=(f"before: {assessment.before}", f"after: {assessment.after}"),
+    )
+
+
+def history_table(entries: Sequence[Entry], *, cut_rows_count: int = 0) -> Table:
+    """Tracked comparisons in the order of the file, with the drift from the fastest so far."""
+    rows = list(zip(entries, drift_ratios(entries), strict=True))
+    return record_table(
+        "history",
+        f"{count_noun(len(entries), 'tracked comparison')}",
+        rows,
+        (
+            Shown("recorded_at_utc", "when", lambda row: row[0].recorded_at_utc),
+            Shown("label", "what the user calls it", lambda row: row[0].label or None),
+            Shown("state", "pass, warn or fail", lambda row: row[0].state),
+            Shown("before_ns", "median step before", lambda row: row[0].before_ns),
+            Shown("after_ns", "median step after", lambda row: row[0].after_ns),
+            Shown("delta_ratio", "after over before", lambda row: row[0].delta_ratio),
+            Shown("verdict", "whether chance may have made it", lambda row: row[0].verdict),
+            Shown("drift_ratio", "after, over the fastest so far", lambda row: row[1]),
+            Shown("failed", "what failed or warned", lambda row: "; ".join(row[0].failed) or None),
+        ),
+        evidence=Evidence.MEASURED,
+        is_simulated=any(entry.is_simulated for entry in entries),
+        cut_rows_count=cut_rows_count,
+    )
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
