@@ -83,16 +83,25 @@ def show(name: str) -> int:
     type=click.Path(path_type=Path),
     help="YAML with declared results (throughput, utilisation, memory, a comparison) for the lints.",
 )
+@click.option(
+    "--gpu", "part", metavar="PART", help="Which GPU it was, where the files do not say: as `rocktools devices list`."
+)
 @click.option("--rule", "names", metavar="NAME", multiple=True, help="Only this rule; may be repeated.")
 @click.option(
     "--part",
+    "table",
     type=click.Choice(["findings", "silent"]),
     help="One part only, as a table of its own: what was found, or the rules that could not say.  [default: both; "
     "findings for csv and parquet]",
 )
 @table_options(top_count=20)
 def check(
-    request: LedgerRequest, claims_path: Path | None, names: tuple[str, ...], part: str | None, output: TableOutput
+    request: LedgerRequest,
+    claims_path: Path | None,
+    part: str | None,
+    names: tuple[str, ...],
+    table: str | None,
+    output: TableOutput,
 ) -> int:
     """What the rules find, by the time that it explains; and the rules that could not say, with the reason.
 
@@ -107,11 +116,11 @@ def check(
 
     rules = [find_rule(name) for name in names] or RULES
     claims = None if claims_path is None else read_claims(claims_path)
-    inputs, findings, is_simulated = _inputs(request, claims)
+    inputs, findings, is_simulated = _inputs(request, claims, part)
     report = check_rules(inputs, rules)
     tables = _tables(report, is_simulated=is_simulated)
-    if part is not None or output.table_format in (TableFormat.CSV, TableFormat.PARQUET):
-        emit_table(tables[part or "findings"], output, findings=findings)
+    if table is not None or output.table_format in (TableFormat.CSV, TableFormat.PARQUET):
+        emit_table(tables[table or "findings"], output, findings=findings)
     elif output.table_format is TableFormat.JSON:
         head = {
             "step_ns": report.step_ns,
@@ -126,12 +135,13 @@ def check(
     return exit_code_of([*report.plain, *findings])
 
 
-def _inputs(request: LedgerRequest, claims: Claims | None) -> tuple[RuleInputs, list[Finding], bool]:
+def _inputs(request: LedgerRequest, claims: Claims | None, part: str | None) -> tuple[RuleInputs, list[Finding], bool]:
     """What the rules look at, what reading it raised, and whether it is simulated."""
     from rocktools.errors import NothingToRead
     from rocktools.workspace.attributed import attribute_workspace
     from rocktools.workspace.paths import find_sources
     from rocktools.workspace.rule_inputs import build_program_inputs, build_rule_inputs
+    from rocktools.workspace.used_device import DeviceOptions
     from rocktools.workspace.workspace import Workspace
 
     try:
@@ -143,7 +153,13 @@ def _inputs(request: LedgerRequest, claims: Claims | None) -> tuple[RuleInputs, 
         runs = attribute_workspace(workspace, attribution_options(request))
         rows, steps = select_rows(request, runs)
         built = build_rule_inputs(
-            workspace, runs, rows, steps, claims=claims, reports=[*request.programs, *request.paths]
+            workspace,
+            runs,
+            rows,
+            steps,
+            device=DeviceOptions(part=part),
+            claims=claims,
+            reports=[*request.programs, *request.paths],
         )
         findings = [*workspace.findings, *runs.findings]
         findings += [finding for finding in built.findings if finding not in findings]

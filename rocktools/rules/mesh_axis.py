@@ -4,6 +4,7 @@ that its traffic takes more hops, or chains of permutations."""
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,15 +29,22 @@ _PASSED_ON = frozenset({"bitcast", "copy", "convert", "reshape", "transpose", "g
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Class:
-    """Collectives of one kind in one layout of groups."""
+    """Collectives of one kind in one layout of groups; `links_count` of a device to the others of its group.
+
+    Within a node every pair of GPUs has a link of its own, so that a larger group has more of them.
+    """
 
     kind: str
     stride: int
-    group_count: int
+    links_count: int
     instruction: str
     payload_bytes: int
     best_bytes_per_s: float
     sum_ns: int
+
+    @property
+    def link_bytes_per_s(self) -> float:
+        return self.best_bytes_per_s / self.links_count
 
 
 def check_mesh_axes(inputs: RuleInputs) -> Outcome:
@@ -45,7 +53,7 @@ def check_mesh_axes(inputs: RuleInputs) -> Outcome:
     assert inputs.programs is not None
     assert inputs.step_times is not None
     found = [_chain(module, chain) for module in inputs.programs for chain in find_permute_chains(module)]
-    classes = _classes(inputs.rates, inputs.programs)
+    classes = _classes(inputs.rates, inputs.programs, inputs.gpus_count)
     cells = cells_count(inputs.step_times)
     compared = 0
     slow: dict[str, RuleFinding] = {}
@@ -54,7 +62,7 @@ def check_mesh_axes(inputs: RuleInputs) -> Outcome:
         if one.kind != other.kind or one.stride == other.stride or not alike:
             continue
         compared += 1
-        if other.best_bytes_per_s >= SLOWER_RATIO * one.best_bytes_per_s:
+        if other.link_bytes_per_s >= SLOWER_RATIO * one.link_bytes_per_s:
             slow.setdefault(one.instruction, _slower(one, other, cells))
     if not compared and not found:
         return CannotSay(
@@ -92,8 +100,9 @@ def find_permute_chains(module: HloModule) -> list[tuple[str, ...]]:
     return chains
 
 
-def _classes(rates: pd.DataFrame, programs: tuple[HloModule, ...]) -> list[_Class]:
+def _classes(rates: pd.DataFrame, programs: tuple[HloModule, ...], gpus_count: Mapping[str, int]) -> list[_Class]:
     """Large collectives by kind and stride of their groups; of each the one whose best execution is fastest."""
+    gpus = max(gpus_count.values(), default=0)
     groups = {(module.label, name): found for module in programs for name, found in find_replica_groups(module).items()}
     best: dict[tuple[str, int], _Class] = {}
     names = ("program_id", "instruction", "collective", "payload_bytes", "best_bus_bytes_per_s", "sum_ns")
@@ -104,12 +113,13 @@ def _classes(rates: pd.DataFrame, programs: tuple[HloModule, ...]) -> list[_Clas
         if payload < LEAST_PAYLOAD_BYTES:
             continue
         stride = members[0][1] - members[0][0]
+        is_near = not gpus or all(len({device // gpus for device in group}) == 1 for group in members)
         before = best.get((str(kind), stride))
         if before is None or rate > before.best_bytes_per_s:
             best[str(kind), stride] = _Class(
                 kind=str(kind),
                 stride=stride,
-                group_count=len(members[0]),
+                links_count=len(members[0]) - 1 if is_near else 1,
                 instruction=str(instruction),
                 payload_bytes=int(payload),
                 best_bytes_per_s=float(rate),
@@ -119,19 +129,20 @@ def _classes(rates: pd.DataFrame, programs: tuple[HloModule, ...]) -> list[_Clas
 
 
 def _slower(one: _Class, other: _Class, cells: int) -> RuleFinding:
-    times = other.best_bytes_per_s / one.best_bytes_per_s
+    times = other.link_bytes_per_s / one.link_bytes_per_s
     finding = Finding(
         rule="wrong-mesh-axis",
         severity=Severity.WARNING,
         where=one.instruction,
-        message=f"{one.kind} in groups with stride {one.stride} moves {format_si(one.best_bytes_per_s, 'B/s')} at "
-        f"best, {other.instruction} in groups with stride {other.stride} {format_si(other.best_bytes_per_s, 'B/s')}: "
-        f"{times:.1f} times as much, with payloads of {format_si(one.payload_bytes, 'B')} and "
+        message=f"{one.kind} in groups with stride {one.stride} moves {format_si(one.link_bytes_per_s, 'B/s')} over "
+        f"each of {count_noun(one.links_count, 'link')} at best, {other.instruction} in groups with stride "
+        f"{other.stride} {format_si(other.link_bytes_per_s, 'B/s')} over each of {other.links_count}: {times:.1f} "
+        f"times as much, with payloads of {format_si(one.payload_bytes, 'B')} and "
         f"{format_si(other.payload_bytes, 'B')}",
         numbers={
             "times_ratio": times,
-            "slow_bytes_per_s": one.best_bytes_per_s,
-            "fast_bytes_per_s": other.best_bytes_per_s,
+            "slow_link_bytes_per_s": one.link_bytes_per_s,
+            "fast_link_bytes_per_s": other.link_bytes_per_s,
             "slow_payload_bytes": one.payload_bytes,
             "fast_payload_bytes": other.payload_bytes,
         },
@@ -175,7 +186,7 @@ RULE = Rule(
         Threshold(
             name="slower_ratio",
             value=SLOWER_RATIO,
-            meaning="bandwidth of the faster layout over that of the slower one",
+            meaning="bandwidth of a link in the faster layout over that in the slower one",
             source="rocktools: a whole number of hops, less measuring error",
         ),
         Threshold(

@@ -70,6 +70,9 @@ def build_rule_inputs(
         device: what the user says of the GPU.
         claims: declared results; None: there are none.
         reports: where reports of XLA about memory may be, which are read where claims are there to be held against.
+
+    Raises:
+        UsageError: the GPU that was named does not exist, or is not what the files say.
     """
     measured, findings = _measure(runs, rows, steps)
     absences = {**measured.absences, "claims": _NO_CLAIMS}
@@ -91,7 +94,7 @@ def build_rule_inputs(
         device=chosen,
         assignments=None if claims is None else _assignments(reports),
         graph_launches=_graph_launches(workspace, runs, rows),
-        devices_count=_devices_count(rows),
+        devices_count=_devices_count(runs.rows),
         participants_count=_participants_count(programs, rows),
         gpus_count=runs.gpus_count,
         claims=claims,
@@ -159,10 +162,16 @@ def _used_programs(runs: AttributedRuns, rows: pd.DataFrame) -> tuple[HloModule,
 def _device_and_points(
     workspace: Workspace, runs: AttributedRuns, rows: pd.DataFrame, options: DeviceOptions, absences: dict[str, str]
 ) -> tuple[Device | None, pd.DataFrame | None]:
-    """The GPU, and roofline points by instruction by the estimates of the program; None where they cannot be had."""
+    """The GPU, and roofline points by instruction by the estimates of the program; None where they cannot be had.
+
+    Raises:
+        UsageError: the part that was named does not exist, or is not what the files say.
+    """
     try:
         device, _ = choose_device(workspace.agents(), rows, options)
     except RocktoolsError as error:
+        if options.part is not None:  # what the user said is wrong
+            raise
         absences["device"] = absences["points"] = error.what
         return None, None
     try:

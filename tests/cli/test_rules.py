@@ -112,6 +112,12 @@ def test_claims_are_held_against_each_other_and_the_trace(run: CommandLine, late
     assert "claims.yaml:3" in ran.err
 
 
+def test_gpu_that_does_not_exist_is_named(run: CommandLine, late: Path) -> None:
+    ran = run("rules", "check", late, "--gpu", "MI3")
+    assert ran.code == 2
+    assert "MI3" in ran.err
+
+
 def test_nothing_to_read_is_named(run: CommandLine, tmp_path: Path) -> None:
     ran = run("rules", "check", tmp_path / "none")
     assert ran.code == 1

@@ -42,12 +42,28 @@ def test_axis_that_is_three_times_slower_is_found():
     assert finding.where == "far"
     assert finding.numbers["times_ratio"] == pytest.approx(3)
     # S (n - 1) / n in 2 ms, and in 6 ms.
-    assert finding.numbers["fast_bytes_per_s"] == pytest.approx(PAYLOAD * 3 / 4 / 0.002)
+    assert finding.numbers["fast_link_bytes_per_s"] == pytest.approx(PAYLOAD * 3 / 4 / 0.002 / 3)
     assert explained == pytest.approx(6 * MS * (1 - 1 / 3))
 
 
 def test_axes_of_like_speed_are_no_finding():
     assert found(RULE, _gathers(3)) == []
+
+
+def test_larger_group_has_more_links_and_may_be_faster():
+    """A pair has one link and a group of four three: thrice the bandwidth is what the wires give."""
+    near = "replica_groups={{0,1,2,3},{4,5,6,7}}, dimensions={0}\n  ROOT"
+    pairs = TEXT.replace("{{0,2,4,6},{1,3,5,7}}", "{{0,4},{1,5},{2,6},{3,7}}")
+    assert near in pairs
+    gather = {"activity": "communication", "collective": "all-gather", "program_id": "7", "payload_bytes": PAYLOAD}
+    rows = [
+        {"start": 0, "end": 50 * MS},
+        {**gather, "instruction": "near", "start": 50 * MS, "end": 52 * MS},
+        {**gather, "instruction": "far", "start": 60 * MS, "end": 64 * MS},
+    ]
+    inputs = timeline(repeated(rows, period=100 * MS), programs=[program(pairs)], gpus_count={"node0": 8})
+    # S 3/4 in 2 ms over three links, S 1/2 in 4 ms over one: the same for each link.
+    assert found(RULE, inputs) == []
 
 
 def test_small_payloads_are_not_compared():
