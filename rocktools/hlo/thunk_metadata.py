@@ -16,7 +16,7 @@ from rocktools.hlo.thunks import Thunk
 
 _STRING = r'"((?:[^"\\]|\\.)*)"'
 _FIELDS = re.compile(
-    rf"\b(?:(thunk_metadata)\s*\{{|profile_annotation:\s*{_STRING}|thunk_id:\s*(\d+)|thunk_kind:\s*{_STRING})"
+    rf"\b(?:(thunk_metadata)\s*\{{|profile_annotation:\s*{_STRING}|thunk_id:\s*(\d{{1,18}})\b|thunk_kind:\s*{_STRING})"
 )
 _ESCAPE = re.compile(r"\\([0-7]{1,3}|.)")
 

@@ -25,18 +25,20 @@ from rocktools.findings import Finding, Severity
 from rocktools.hlo.thunk_metadata import join_thunk_metadata, parse_thunk_metadata
 from rocktools.hlo.thunks import Thunk, ThunkSequence
 
-_THUNK = re.compile(r"( *)(\d+): +([A-Za-z]\w*)(?=\s|$)(?:\s*\[(?:source|prev=)[^\]]*\])?(.*)")
+# Numbers have at most 18 digits, and so fit into 64 bits: a longer one is no number of a thunk.
+_THUNK = re.compile(r"( *)(\d{1,18}): +([A-Za-z]\w*)(?=\s|$)(?:\s*\[(?:source|prev=)[^\]]*\])?(.*)")
 _SECTION = re.compile(r"( *)(condition|body|false_branch|true_branch|branch_\d+):\s*")
 _EMPTY = re.compile(r" *No thunks\.")
 _INDENT = 2
+_DIGITS = 18
 
 _GRID = re.compile(r"(\S.*?) grid: \[([\d, ]+)\] threads: \[([\d, ]+)\]")
 _KERNEL = re.compile(r"\bkernel ?= ?([^,\s]+)")
 _BLOCKS = re.compile(r"\bblocks: *\{([\d, ]+)\}, *threads/block: *\{([\d, ]+)\}")
-_SHARED_MEMORY = re.compile(r"\bshared_memory: (\d+) bytes")
+_SHARED_MEMORY = re.compile(r"\bshared_memory: (\d{1,18}) bytes")
 _ANNOTATION = re.compile(r"\bprofile_annotation ?= ?([^,\s]+)")
 _STREAM = re.compile(r"\bstream=([^,\s]+)")
-_ASYNC_ID = re.compile(r"\basync_id=(\d+)")
+_ASYNC_ID = re.compile(r"\basync_id=(\d{1,18})\b")
 
 
 @dataclass(slots=True, eq=False)
@@ -93,7 +95,8 @@ def _launch(text: str) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
 
 
 def _sizes(text: str) -> tuple[int, ...]:
-    return tuple(int(size) for size in text.split(",") if size.strip())
+    sizes = [size.strip() for size in text.split(",") if size.strip()]
+    return tuple(map(int, sizes)) if all(size.isdecimal() and len(size) <= _DIGITS for size in sizes) else ()
 
 
 class _SequenceText:
