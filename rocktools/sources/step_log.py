@@ -96,7 +96,7 @@ def read_step_log(path: Path) -> StepLogFile:
             if "\0" in start:
                 raise UnknownFormat("not-a-step-log", "this is no text, and no log", where=str(path))
             stream.seek(0)
-            first = start.splitlines()[0] if start else ""
+            first = start.partition("\n")[0]
             found = _read_csv(stream, path) if _is_csv(first) else _read_maxtext(stream, path)
     except OSError as error:
         raise InputError("cannot-read", f"the file cannot be read: {error.strerror}", where=str(path)) from error
@@ -172,8 +172,13 @@ def _number(text: str | None) -> float | None:
 
 def _read_csv(stream: Iterable[str], path: Path) -> StepLogFile:
     rows = csv.reader(stream)
-    header = [name.strip().lower() for name in next(rows)]
-    step_at = next(place for place, name in enumerate(header) if name in _STEP_NAMES)
+    try:
+        header = [name.strip().lower() for name in next(rows, [])]
+    except csv.Error as error:
+        raise DamagedFile("step-log-line", f"this is no CSV: {error}", where=str(path)) from error
+    step_at = next((place for place, name in enumerate(header) if name in _STEP_NAMES), None)
+    if step_at is None:
+        raise DamagedFile("step-log-line", "the header has no column step", where=f"{path}: line 1")
     time_at, factor = _duration_column(header, path)
     others = {name: place for place, name in enumerate(header)}
     records = list(_csv_steps(rows, (step_at, time_at, factor), others, path))

@@ -86,6 +86,9 @@ def test_other_columns_of_csv_are_taken_where_they_are_known(tmp_path: Path) -> 
         ("step,seconds\n1,fast\n", DamagedFile, "step-log-line"),
         ("step,seconds\n1\n", DamagedFile, "step-log-line"),
         ("step,seconds\n1.5,2\n", DamagedFile, "step-log-line"),
+        ("step\x0cx,seconds\n1,2\n", NothingToRead, "no-steps-in-log"),
+        ('"a\n",step,seconds\n1,2\n', NothingToRead, "no-steps-in-log"),
+        ('step,"a\n1,2\n', UnknownFormat, "step-log-unit"),
         (b"\x00\x01completed step: 1", UnknownFormat, "not-a-step-log"),
     ],
 )
