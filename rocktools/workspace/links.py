@@ -25,7 +25,7 @@ from rocktools.sources.xspace.opening import open_xspace
 from rocktools.units import count_noun
 from rocktools.workspace.frame_parts import part_of_frame
 from rocktools.workspace.profiles import LoadedProfile
-from rocktools.workspace.programs import FoundProgram
+from rocktools.workspace.programs import FoundProgram, distinct_launches
 from rocktools.workspace.run_programs import RunPrograms, programs_of_runs
 from rocktools.workspace.workspace import Workspace
 
@@ -198,7 +198,9 @@ def _link_trace(
             match = match_profiles(events, event_edges, dispatches)
             profiled = match.edges
             findings += match.findings
-    linked = link_dispatches(dispatches, [each.program for each in found.programs], profile_edges=profiled)
+    programs, alike = distinct_launches(found.programs) if profiled is None else (found.programs, ())
+    linked = link_dispatches(dispatches, [each.program for each in programs], profile_edges=profiled)
+    findings += alike
     return linked.edges, located_findings([*findings, *linked.findings], run)
 
 

@@ -272,9 +272,7 @@ def unique_programs(found: Iterable[FoundProgram]) -> tuple[FoundProgram, ...]:
     by_content: dict[tuple[str, int], list[FoundProgram]] = {}
     for each in found:
         module = each.program.module
-        # Text and proto of one program list its computations in different orders.
-        content = hash(frozenset((one.name, one.opcode, str(one.shape)) for one in module.instructions.values()))
-        by_content.setdefault((module.name, content), []).append(each)
+        by_content.setdefault((module.name, content_of(module)), []).append(each)
     best: list[FoundProgram] = []
     for alike in by_content.values():
         ids = list(dict.fromkeys(each.program.module.program_id for each in alike))
@@ -285,6 +283,49 @@ def unique_programs(found: Iterable[FoundProgram]) -> tuple[FoundProgram, ...]:
         else:
             best += [_with_thunks([each for each in alike if each.program.module.program_id == one]) for one in ids]
     return tuple(sorted(best, key=lambda each: (-len(each.program.module.instructions), each.name)))
+
+
+def content_of(module: HloModule) -> int:
+    """Equal for programs of the same instructions and shapes, whatever their ids."""
+    # Text and proto of one program list its computations in different orders.
+    return hash(frozenset((one.name, one.opcode, str(one.shape)) for one in module.instructions.values()))
+
+
+def distinct_launches(programs: Iterable[FoundProgram]) -> tuple[list[FoundProgram], tuple[Finding, ...]]:
+    """Of programs that launch the same the first, and a finding for each that has others like it.
+
+    A job that compiles a step again without any change dumps it twice; nothing in a trace tells such programs apart,
+    and nothing that a table says of one is wrong for the other.
+    """
+    alike: dict[tuple[object, ...], list[FoundProgram]] = {}
+    for number, each in enumerate(programs):
+        module, thunks = each.program.module, each.program.thunks
+        launches = (
+            (number,)
+            if thunks is None
+            else tuple((one.kind, one.instruction, one.kernel, one.grid_workgroups) for one in thunks.walk())
+        )
+        alike.setdefault((module.name, content_of(module), _trips(module), launches), []).append(each)
+    findings = tuple(
+        Finding(
+            rule="programs-alike",
+            severity=Severity.NOTE,
+            where=str(first.path),
+            message=f"{first.name} was compiled {1 + len(others)} times, and launches the same each time: its kernels "
+            f"are booked under program {first.program_id}, not {', '.join(each.program_id for each in others)}",
+            numbers={"programs_count": 1 + len(others)},
+            advice="rocktools rules check RUN says whether compiling again cost time",
+        )
+        for first, *others in alike.values()
+        if others
+    )
+    return [first for first, *_ in alike.values()], findings
+
+
+def _trips(module: HloModule) -> tuple[tuple[str, int | None], ...]:
+    """How often each loop runs."""
+    loops = sorted(each.name for each in module.instructions.values() if each.opcode == "while")
+    return tuple((name, module.instructions[name].known_trip_count) for name in loops)
 
 
 def _with_thunks(alike: Sequence[FoundProgram]) -> FoundProgram:

@@ -70,6 +70,29 @@ def test_a_trace_is_linked_to_the_dump_in_its_run(tmp_path: Path, trace: Simulat
     assert run.findings == ()
 
 
+def test_a_program_that_was_compiled_twice_is_linked_as_one(tmp_path: Path, trace: SimulatedTrace) -> None:
+    """Nothing in a trace tells two programs apart that launch the same."""
+    path = write_tiny_run(tmp_path / "run", trace=trace)
+    for file in sorted((path / "hlo").iterdir()):
+        (path / "hlo" / file.name.replace("module_0007", "module_0057")).write_bytes(file.read_bytes())
+    (run,) = link(path)
+    assert len({each.program_id for each in run.programs}) == 2
+    assert run.edges["instruction"].notna().all()
+    assert wrong_ids(run, trace) == []
+    assert set(run.edges["program_id"]) == {"7"}
+    assert rules(run.findings) == ["programs-alike"]
+    assert "compiled 2 times" in run.findings[0].message
+
+
+def test_programs_that_launch_other_things_stay_two(tmp_path: Path, trace: SimulatedTrace) -> None:
+    path = write_tiny_run(tmp_path / "run", trace=trace)
+    for file in sorted((path / "hlo").iterdir()):
+        text = file.read_text(encoding="utf-8").replace('"n":"5"', '"n":"6"')
+        (path / "hlo" / file.name.replace("module_0007", "module_0057")).write_text(text, encoding="utf-8")
+    (run,) = link(path)
+    assert "programs-alike" not in rules(run.findings)
+
+
 def test_a_program_that_is_named_stands_in_for_that_of_the_run(tmp_path: Path, trace: SimulatedTrace) -> None:
     (tmp_path / "dump").mkdir()
     write_tiny_dump(tmp_path / "dump")
