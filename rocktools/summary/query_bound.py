@@ -55,6 +55,7 @@ _COUNTER_CELLS = (
     Cell(name="doubts", meaning="what is odd about it"),
 )
 _MOST_NAMED_KERNELS = 8
+_WHOLE_RATIO = 0.95
 _POINT_FIELDS = frozenset(each.name for each in fields(RooflinePoint))
 _Placed = tuple[int, RooflinePoint]
 
@@ -126,7 +127,7 @@ def answer_bound(summary: Summary, asked: Asked, top_count: int | None) -> Answe
         slots=asked.slots,
         is_answered=True,
         sentences=tuple(_sentences(asked, subject, table, points, whole)),
-        facts=_facts(table, number, points, whole),
+        facts=_facts(subject, table, number, points, whole),
         tables=(_points_table(table, number, points, limit), *counted),
         commands=tuple(_commands(subject, table)),
     )
@@ -196,6 +197,9 @@ def _sentences(
             "These are estimates of the compiler only: what caches save, and what kernels do beyond them, is not in "
             "them. Counters would measure both."
         )
+    covered = covered_ratio(subject, whole)
+    if covered is not None and covered < _WHOLE_RATIO:
+        sentences.append(f"FLOPs and bytes are known for {format_ratio(covered)} of its compute time only.")
     refused = [point for _, point in points if point.bound is None]
     if len(points) > 1:
         sentences.append(
@@ -207,6 +211,12 @@ def _sentences(
     if table.left_out_count:
         sentences.append(f"{count_noun(table.left_out_count, f'shorter {table.by}')} are not in the summary.")
     return sentences
+
+
+def covered_ratio(subject: Subject, whole: Sum) -> float | None:
+    """Part of the compute time of the subject that the sum is of; None where its operations are not known."""
+    total = sum(each.sum_ns for _, each in subject.operations if each.activity == "compute")
+    return min(1.0, whole.sum_ns / total) if total else None
 
 
 def wanted_bound(text: str) -> Bound | None:
@@ -226,7 +236,9 @@ def _ridge(whole: Sum, points: Sequence[_Placed]) -> float | None:
     return peak / points[0][1].bandwidth_bytes_per_s
 
 
-def _facts(table: RooflineTable, number: int, points: Sequence[_Placed], whole: Sum) -> tuple[AnswerFact, ...]:
+def _facts(
+    subject: Subject, table: RooflineTable, number: int, points: Sequence[_Placed], whole: Sum
+) -> tuple[AnswerFact, ...]:
     """Every number of the verdict."""
     work, how = weakest(table.flop_evidence, table.bytes_evidence), f"added up over {count_noun(len(points), table.by)}"
     source = pointer("roofline", "tables", number, "points", points[0][0]) if len(points) == 1 else ""
@@ -261,8 +273,25 @@ def _facts(table: RooflineTable, number: int, points: Sequence[_Placed], whole: 
         fact("traffic_of_time_ratio", whole.traffic_ns / whole.union_ns, table.bytes_evidence, BOUND_RATIO),
         fact("roof_ratio", whole.verdict.roof_ratio, work, BOUND_RATIO),
         fact("headroom_ns", whole.verdict.headroom_ns, work),
+        *_coverage(subject, whole),
         fact("bound", str(whole.verdict.bound), work),
     )
+
+
+def _coverage(subject: Subject, whole: Sum) -> tuple[AnswerFact, ...]:
+    covered = covered_ratio(subject, whole)
+    if covered is None:
+        return ()
+    how = "durations of known cost over those of its compute operations"
+    fact = AnswerFact(
+        name="known_of_compute_time_ratio",
+        value=covered,
+        evidence=Evidence.MEASURED,
+        source="",
+        threshold=_WHOLE_RATIO,
+        reason=how,
+    )
+    return (fact,)
 
 
 def _points_table(table: RooflineTable, number: int, points: Sequence[_Placed], limit: int) -> AnswerTable:
@@ -332,10 +361,9 @@ def _nothing_known(asked: Asked, subject: Subject, why: Missing, counted: tuple[
             tables=counted,
             commands=("rocktools roofline RUN --level network", "rocktools collectives RUN"),
         )
-    sentences.append(
-        "Counters of its kernels would tell, in a run of their own; or the compiled program beside the trace, whose "
-        "FLOPs and bytes are estimates."
-    )
+    sentences.append("Counters of its kernels would tell; they are collected in a run of their own.")
+    if not subject.operations or all(each.instruction is None for _, each in subject.operations):
+        sentences.append("With the compiled program beside the trace its estimates of FLOPs and bytes would be there.")
     return Answer(
         intent=asked.intent,
         slots=asked.slots,

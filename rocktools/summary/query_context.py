@@ -33,7 +33,7 @@ _GAP_CELLS = (
 )
 _CONTEXT_CELLS = (
     Cell(name="phase", meaning="phase of the ledger", evidence=Evidence.DECLARED),
-    Cell(name="path", meaning="named scope", get=lambda each: "/".join(each.path), evidence=Evidence.DECLARED),
+    Cell(name="scope", meaning="named scope", get=lambda each: "/".join(each.path), evidence=Evidence.DECLARED),
     Cell(name="inclusive_per_step_ns", meaning="durations in the scope, per device and step"),
     Cell(name="exclusive_per_step_ns", meaning="of it in no scope inside"),
     Cell(name="communication_ns", meaning="part of all its durations that is communication"),
@@ -251,8 +251,10 @@ def _facts(summary: Summary, at: int, operation: Operation) -> tuple[AnswerFact,
     """The figures of the operation, and its point under the roofline."""
     block = summary.operations
     assert not isinstance(block, Missing)
-    names = ("exclusive_per_step_ns", "sum_per_step_ns", "mean_ns", "rows_count", "shape", "opcode")
-    names += ("compute_flop", "read_bytes", "written_bytes", "payload_bytes", "fingerprint", "op_name")
+    names = (
+        *("exclusive_per_step_ns", "sum_per_step_ns", "mean_ns", "rows_count", "shape", "opcode"),
+        *("compute_flop", "read_bytes", "written_bytes", "payload_bytes", "fingerprint", "op_name"),
+    )
     facts = [
         measured_fact(
             name,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from statistics import fmean, median
 
 from rocktools.errors import UsageError
@@ -34,12 +35,6 @@ from rocktools.units import count_noun, format_duration, format_ratio
 SLOW_RATIO = 0.01
 """A step is called slow from this much over the median of the others on, if it is also longer than all of them."""
 
-_PARTS: tuple[tuple[str, str], ...] = (
-    ("compute", "compute"),
-    ("exposed_communication", "exposed communication"),
-    ("exposed_copy", "exposed copies"),
-    ("idle", "idle time"),
-)
 _GAP_CELLS = (
     Cell(name="device", meaning="device that did nothing"),
     Cell(name="duration_ns", meaning="how long"),
@@ -49,6 +44,20 @@ _GAP_CELLS = (
     Cell(name="payload_name", meaning="useful work that followed"),
 )
 _DEFAULT_COUNT = 10
+
+
+def _outside(each: OverlapStep) -> float:
+    """The window of a step minus the span of its work."""
+    return 0.0 if each.step_ns is None else float(each.step_ns - each.span_ns)
+
+
+_PARTS: tuple[tuple[Callable[[OverlapStep], float], str], ...] = (
+    (attrgetter("compute_ns"), "compute"),
+    (attrgetter("exposed_communication_ns"), "exposed communication"),
+    (attrgetter("exposed_copy_ns"), "exposed copies"),
+    (attrgetter("idle_ns"), "idle time"),
+    (_outside, "outside of its work"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,9 +219,9 @@ def _parts(summary: Summary, compared: _Compared) -> tuple[AnswerTable | None, l
         return None, ["What ran at once in it is not in the summary."]
     at = summary.overlap.steps.index(this[0])
     rows: list[tuple[str, float, float, float]] = []
-    for name, title in (*_PARTS, ("", "outside of its work")):
-        value: Callable[[OverlapStep], float] = (lambda each, n=name: getattr(each, f"{n}_ns")) if name else _outside
-        rows.append((title, value(this[0]), fmean(map(value, others)), value(this[0]) - fmean(map(value, others))))
+    for value, title in _PARTS:
+        mine_ns, others_ns = value(this[0]), fmean(map(value, others))
+        rows.append((title, mine_ns, others_ns, mine_ns - others_ns))
     rows.sort(key=lambda row: -abs(row[3]))
     total = sum(row[3] for row in rows)
     columns = (
@@ -235,11 +244,6 @@ def _parts(summary: Summary, compared: _Compared) -> tuple[AnswerTable | None, l
         f"of {format_duration(first[2])}."
     )
     return table, [sentence]
-
-
-def _outside(each: OverlapStep) -> float:
-    """The window of a step minus the span of its work."""
-    return 0.0 if each.step_ns is None else float(each.step_ns - each.span_ns)
 
 
 def _buckets(summary: Summary, compared: _Compared, limit: int) -> AnswerTable | None:
