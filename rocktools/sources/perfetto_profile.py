@@ -146,25 +146,29 @@ class ProfileBuilder:
         """
         with target.open("wb") as stream:
             for number, (process, plane) in enumerate(sorted(self._planes.items(), key=lambda item: str(item[0]))):
-                stream.write(_bytes_field(SPACE_PLANES, self._plane(process, plane, number)))
+                pieces = self._pieces(process, plane, number)
+                stream.write(_tag(SPACE_PLANES, _BYTES) + _varint(sum(map(len, pieces))))
+                stream.writelines(pieces)
             stream.write(_bytes_field(SPACE_HOSTNAMES, _encoded(hostname)))
 
-    def _plane(self, process: Key, plane: _Plane, number: int) -> bytearray:
+    def _pieces(self, process: Key, plane: _Plane, number: int) -> list[bytes | bytearray]:
+        """The message of a plane, in pieces: its events are not copied."""
         name = _plane_name(self._processes.get(process, ""))
         ordinal = _ORDINAL.search(name)
-        content = bytearray(_varint_field(PLANE_ID, int(ordinal[1]) if ordinal else number))
-        content += _bytes_field(PLANE_NAME, _encoded(name))
+        pieces: list[bytes | bytearray] = [
+            _varint_field(PLANE_ID, int(ordinal[1]) if ordinal else number),
+            _bytes_field(PLANE_NAME, _encoded(name)),
+        ]
         for place, (thread, events) in enumerate(sorted(plane.lines.items(), key=lambda item: str(item[0]))):
-            name = self._threads.get((process, thread), str(thread))
-            line = bytearray(_varint_field(LINE_ID, thread if isinstance(thread, int) else place))
-            line += _bytes_field(LINE_NAME, _encoded(name))
-            line += events
-            content += _bytes_field(PLANE_LINES, line)
+            title = self._threads.get((process, thread), str(thread))
+            head = _varint_field(LINE_ID, thread if isinstance(thread, int) else place)
+            head += _bytes_field(LINE_NAME, _encoded(title))
+            pieces += [_tag(PLANE_LINES, _BYTES) + _varint(len(head) + len(events)), head, events]
         for tag, names in ((PLANE_EVENT_METADATA, plane.names), (PLANE_STAT_METADATA, plane.stats)):
             for text, key in names.numbers.items():
                 metadata = _varint_field(_METADATA_ID, key) + _bytes_field(_METADATA_NAME, _encoded(text))
-                content += _bytes_field(tag, _varint_field(_MAP_KEY, key) + _bytes_field(_MAP_VALUE, metadata))
-        return content
+                pieces.append(_bytes_field(tag, _varint_field(_MAP_KEY, key) + _bytes_field(_MAP_VALUE, metadata)))
+        return pieces
 
 
 def _plane_name(process_name: str) -> str:
