@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pandas as pd
 
@@ -140,12 +138,3 @@ def _means(rows: pd.DataFrame, run: str, device: str) -> OverlapMeans:
 
 def _ratio(part: float, whole: float) -> float | None:
     return part / whole if whole else None
-
-
-def first_of(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """The findings, each once, in their order."""
-    found: list[Finding] = []
-    for finding in findings:
-        if finding not in found:
-            found.append(finding)
-    return tuple(found)
