@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import fields
 from functools import partial
 
 from docs_markdown import code, page, prose, table
 
 from rocktools.rules.catalog import RULES
+from rocktools.rules.claims import SECTIONS
 from rocktools.rules.description import value_text
 from rocktools.rules.inputs import INPUT_MEANINGS
 from rocktools.rules.rule import Rule, RuleGroup
@@ -41,7 +45,36 @@ def render_index() -> str:
             if rule.group is group
         ]
         lines += ["", f"## {title}", "", meaning, *table(("rule", "what is wrong", "signature"), rows)]
-    return page("Rules", introduction, lines)
+    return page("Rules", introduction, [*lines, *_claims_section()])
+
+
+def _claims_section() -> list[str]:
+    """The entries of a file of claims, from the docstrings of its sections."""
+    lines = [
+        "",
+        "## Claims",
+        "",
+        "A YAML file for `--claims`; every section and every entry may be left out. It begins with",
+        "`schema: rocktools.claims/1` and a `name`.",
+    ]
+    for section, kind in SECTIONS.items():
+        text = inspect.cleandoc(kind.__doc__ or "")
+        meanings = dict(_attributes(text))
+        rows = [(code(f"{section}.{field.name}"), prose(meanings[field.name])) for field in fields(kind)]
+        lines += ["", f"### {section}", "", prose(text.split("\n\n")[0]), *table(("entry", "meaning"), rows)]
+    return lines
+
+
+def _attributes(text: str) -> Iterator[tuple[str, str]]:
+    """Name and meaning of each attribute in a docstring; several names may share a meaning."""
+    entries: list[list[str]] = []
+    for line in text.partition("Attributes:")[2].splitlines():
+        if found := re.fullmatch(r" {4}((?:\w+, )*\w+): (.*)", line):
+            entries.append([found[1], found[2]])
+        elif entries and line.strip():
+            entries[-1][1] += f" {line.strip()}"
+    for names, meaning in entries:
+        yield from ((name, meaning) for name in names.split(", "))
 
 
 def render_rule(rule: Rule) -> str:

@@ -129,7 +129,7 @@ class ComparisonClaim:
         is_about_a_kernel: whether the gain is put down to a kernel.
         changes: what was changed.
         outputs_checked: whether the results of both were compared.
-        sequences_before_count, sequences_after_count: global batches.
+        sequences_before_count, sequences_after_count: global batches before and after.
     """
 
     speedup_ratio: float | None = None
@@ -142,7 +142,12 @@ class ComparisonClaim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoverageClaim:
-    """What was looked at: ranks of how many."""
+    """What was looked at.
+
+    Attributes:
+        ranks_count: ranks that were looked at.
+        ranks_total_count: ranks of the job.
+    """
 
     ranks_count: int | None = None
     ranks_total_count: int | None = None
@@ -168,7 +173,7 @@ class Claims:
     coverage: CoverageClaim = CoverageClaim()
 
 
-_SECTIONS: dict[str, type[Any]] = {
+SECTIONS: dict[str, type[Any]] = {
     "batch": BatchClaim,
     "timing": TimingClaim,
     "utilisation": UtilisationClaim,
@@ -177,6 +182,8 @@ _SECTIONS: dict[str, type[Any]] = {
     "comparison": ComparisonClaim,
     "coverage": CoverageClaim,
 }
+"""Section of the file -> what it may hold."""
+
 _CHOICES = {
     "statistic": ("median", "mean", "min", "single"),
     "sparsity": ("dense", "2:4"),
@@ -205,8 +212,8 @@ def parse_claims(text: str, *, source: str) -> Claims:
 
 def _build(file: YamlFile) -> Claims:
     file.require_schema(_REFERENCE, SCHEMA)
-    top = file.require_mapping(_REFERENCE, (), file.value, required=("schema", "name"), optional=tuple(_SECTIONS))
-    sections = {name: _section(file, name, of, top[name]) for name, of in _SECTIONS.items() if name in top}
+    top = file.require_mapping(_REFERENCE, (), file.value, required=("schema", "name"), optional=tuple(SECTIONS))
+    sections = {name: _section(file, name, of, top[name]) for name, of in SECTIONS.items() if name in top}
     return Claims(name=file.require_text(_REFERENCE, ("name",), top["name"]), source=file.source, **sections)
 
 
