@@ -9,6 +9,9 @@ Three things are shown, and no more:
   and what rocktools' interpreter gives, for the inputs that the replay makes; and once more for their absolute values
   where roots of negative numbers hide the rest.
 
+What a result does not show is not seen: a step of an optimizer that is lost when a parameter is rounded to bf16, or
+the sign of exponentials that a softmax divides by each other.
+
 Tolerances: integers and truth values are equal. Of floating-point results, the largest difference is at most
 `TOLERANCE_EPSILONS` times the relative distance of neighbouring numbers of the type (eps: 2**-52 of f64, 2**-23 of f32,
 2**-10 of f16, 2**-7 of bf16, 2**-3 of f8e4m3fn, 2**-2 of f8e5m2), relative to the largest finite magnitude in that
