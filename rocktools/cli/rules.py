@@ -202,13 +202,14 @@ def _show(report: RuleReport, tables: dict[str, Table], output: TableOutput) -> 
     from rocktools.render.table import top_rows
 
     whole = tables["findings"]
-    columns = tuple(column for column in whole.columns if column.name in _SHOWN)
-    short = replace(whole, columns=columns, frame=whole.frame[[column.name for column in columns]])
-    shown = [top_rows(short, output.top_count)]
-    if output.path is not None:
-        shown.append(tables["silent"])
-    emit_tables(shown, output, schema=_SCHEMA, head={})
-    if output.path is None:
+    is_read_here = output.table_format is TableFormat.TABLE and output.path is None
+    if is_read_here:  # what was found follows in words
+        columns = tuple(column for column in whole.columns if column.name in _SHOWN)
+        short = replace(whole, columns=columns, frame=whole.frame[[column.name for column in columns]])
+        emit_tables([top_rows(short, output.top_count)], output, schema=_SCHEMA, head={})
+    else:
+        emit_tables([top_rows(whole, output.top_count), tables["silent"]], output, schema=_SCHEMA, head={})
+    if is_read_here:
         for number, each in enumerate(report.findings, start=1):
             finding = each.found.finding
             click.echo(f"\n{number}. {finding.rule}: {finding.message}")

@@ -73,6 +73,15 @@ def test_tables_of_findings_and_of_silent_rules(run: CommandLine, late: Path, tm
     assert {"recompilation", "data-formatting"} <= {row["rule"] for row in silent}
 
 
+def test_markdown_and_files_hold_both_tables(run: CommandLine, late: Path, tmp_path: Path) -> None:
+    text = run("rules", "check", late, "--format", "markdown").out
+    assert "| straggler |" in text
+    assert "| recompilation |" in text
+    assert "   try:" not in text
+    assert run("rules", "check", late, "-o", tmp_path / "rules.txt").code == 0
+    assert "recompilation" in (tmp_path / "rules.txt").read_text(encoding="utf-8")
+
+
 def test_one_rule_only(run: CommandLine, late: Path) -> None:
     document = run.document("rules", "check", late, "--rule", "straggler", "--rule", "data-formatting")
     assert [each["rule"] for each in document["found"]] == ["straggler"]
