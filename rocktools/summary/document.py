@@ -257,4 +257,13 @@ def parse_summary(text: str, *, where: str) -> Summary:
     if schema != SCHEMA:
         what = f"this is {schema}; this rocktools reads {SCHEMA}"
         raise UnsupportedVersion("summary-version", what, where=where, hint="rocktools summarize it again")
+    _require_texts(document, where)
     return from_plain(Summary, document, where=where)
+
+
+def _require_texts(document: object, where: str) -> None:
+    """JSON can escape half of a pair of UTF-16, which no text can hold."""
+    try:
+        json.dumps(document, ensure_ascii=False).encode("utf-8")
+    except (UnicodeEncodeError, RecursionError) as error:
+        raise DamagedFile("summary-json", "a text in it is no Unicode", where=where) from error
