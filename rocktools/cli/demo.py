@@ -40,7 +40,7 @@ VARIANTS = {
 @click.option(
     "--ranks", type=click.IntRange(1, 8), default=8, show_default=True, help="Ranks of the job's eight to record."
 )
-@click.option("--steps", type=click.IntRange(1, 1000), default=4, show_default=True, help="Steps to record.")
+@click.option("--steps", type=click.IntRange(1, 1000), default=5, show_default=True, help="Steps to record.")
 @click.option(
     "--fault", "faults", multiple=True, type=click.Choice(FAULTS), help="What goes wrong; may be given several times."
 )

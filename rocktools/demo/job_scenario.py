@@ -64,7 +64,7 @@ class JobScenario:
     seed: int = 0
     program: ProgramName = ProgramName.SHORT
     ranks_count: int = 2
-    steps_count: int = 4
+    steps_count: int = 5
     first_step: int = 10
     faults: frozenset[Fault] = frozenset()
     slowdowns: tuple[Slowdown, ...] = field(default=())
