@@ -61,6 +61,7 @@ def test_every_command_that_reads_traces_is_here() -> None:
     elsewhere |= {"compare", "track", "history"}  # they take two runs, or a history: see test_compare
     elsewhere |= {"query"}  # it takes a question as well: see test_query
     elsewhere |= {"report"}  # it takes a summary: see test_report
+    elsewhere |= {"bundle"}  # it makes a folder: see test_bundle
     elsewhere |= {"summarize"}  # it writes a document: see test_summarize
     elsewhere |= {"perfetto"}  # it writes no table: see test_perfetto
     elsewhere |= {"explain"}  # it takes a number as well: see test_explain
