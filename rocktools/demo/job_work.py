@@ -73,7 +73,8 @@ EFFICIENCIES: Mapping[WorkKind, Efficiency] = MappingProxyType(
         WorkKind.FURTHER: Efficiency(flop_ratio=1.0, bytes_ratio=1.0, fixed_ns=0, spread_ratio=0.02),
     }
 )
-"""By kind; a kernel's own share differs from it by up to `OWN_SHARE_RATIO`, always the same for the same kernel."""
+"""By kind; a kernel's own share differs from it by up to `OWN_SHARE_RATIO`, the same for all kernels of one structure:
+it does not change with sizes, nor with the numbers that a compiler gives to names."""
 
 OWN_SHARE_RATIO = 0.15
 
@@ -144,7 +145,7 @@ def measure_program(program: CompiledProgram, device: Device, *, name: ProgramNa
     kinds = find_arithmetic_kinds(module)
     options = LibraryOptions(copies=Copies.BLIT)
     sites = tuple(
-        _timed(_site_work(thunk, module, kinds, choose_kernels(thunk, module, options)), device)
+        _timed(_site_work(thunk, module, kinds, choose_kernels(thunk, module, options)), device, module)
         for thunk in schedule.sites
     )
     return JobProgram(name=name, program=program, schedule=schedule, sites=sites, device=device)
@@ -238,11 +239,23 @@ def _component(path: ScopePath | None) -> str:
     return next((name for name in _NESTED_SCOPES if scope.startswith(f"{name}_")), scope)
 
 
-def _timed(site: SiteWork, device: Device) -> SiteWork:
+def _structure(site: SiteWork, module: HloModule) -> str:
+    """What a kernel is made of: operations and layouts, without sizes and names; a collective by its group."""
+    if site.collective:
+        return f"{site.collective} {len(site.groups[0]) if site.groups else 0}"
+    instruction = module.instructions.get(site.thunk.instruction)
+    if instruction is None:
+        return site.thunk.kernel
+    fused = module.computations.get(instruction.called[0]) if instruction.called else None
+    parts = fused.instructions if fused else (instruction,)
+    return " ".join(f"{each.opcode}{each.shape.minor_to_major}" for each in parts)
+
+
+def _timed(site: SiteWork, device: Device, module: HloModule) -> SiteWork:
     """The site with the time that its work takes."""
     efficiency = EFFICIENCIES[site.kind]
-    key = site.thunk.kernel or site.thunk.instruction
-    own = 1 + OWN_SHARE_RATIO * (2 * (zlib.crc32(key.encode()) % 1009) / 1008 - 1)
+    chance = zlib.crc32(_structure(site, module).encode()) % 1009 / 1008
+    own = 1 + OWN_SHARE_RATIO * (2 * chance - 1)
     if site.kind is WorkKind.COLLECTIVE:
         # The links of a device are shared by the peers of the group, one to each.
         peers = max(len(site.groups[0]) - 1, 1) if site.groups else 1
