@@ -107,63 +107,54 @@ def memory_section(summary: Summary) -> Section:
     block = summary.memory
     if isinstance(block, Missing):
         return absent_section(anchor, heading, block)
-    sizes = ("total", "argument", "output", "alias", "temporary", "constant", "live")
-    programs = record_table(
-        "programs",
-        "What programs reserve on each device",
-        block.programs,
-        (
-            Shown("program", "compiled program"),
-            *(Shown(f"{name}_bytes", f"{name} buffers") for name in sizes),
-            Shown("peak_instruction", "where most is live"),
-        ),
-        evidence=block.evidence_of.get("programs", Evidence.COMPILER_ESTIMATE),
-        is_simulated=summary.is_simulated,
-    )
-    live = record_table(
-        "live",
-        "What is live at that point",
-        block.live,
-        (
-            Shown("instruction", "HLO instruction"),
-            Shown("size_bytes", "its value"),
-            Shown("kind", "what it is"),
-            Shown("shape", "of the value"),
-            Shown("scope", "named scopes"),
-        ),
-        evidence=block.evidence_of.get("live", Evidence.COMPILER_ESTIMATE),
-        is_simulated=summary.is_simulated,
-    )
-    devices = record_table(
-        "high-water",
-        "The most that allocations held at once",
-        block.devices,
-        (
-            Shown("device", "label of the device"),
-            Shown("allocated_bytes", "at once"),
-            Shown("reserved_bytes", "by programs"),
-            Shown("unreleased_bytes", "never released in the trace"),
-            Shown("allocations_count", "allocations"),
-        ),
-        evidence=block.evidence,
-        is_simulated=summary.is_simulated,
-    )
-    allocators = record_table(
-        "allocators",
-        "What XLA's allocators say",
-        block.allocators,
-        (
-            Shown("host", "host"),
-            Shown("allocator", "allocator"),
-            Shown("peak_bytes", "the most at once"),
-            Shown("least_available_bytes", "the least that was left"),
-        ),
-        evidence=block.evidence,
-        is_simulated=summary.is_simulated,
-    )
-    found = (programs, live, devices, allocators)
+    found = [
+        record_table(
+            name,
+            title,
+            records,
+            columns,
+            evidence=block.evidence_of.get(name, block.evidence),
+            is_simulated=summary.is_simulated,
+        )
+        for name, title, records, columns in (
+            ("programs", "What programs reserve on each device", block.programs, _PROGRAMS),
+            ("live", "What is live where most is", block.live, _LIVE),
+            ("high-water", "The most that allocations held at once", block.devices, _HIGH_WATER),
+            ("allocators", "What XLA's allocators say", block.allocators, _ALLOCATORS),
+        )
+    ]
     tables = tuple(table for table in found if len(table.frame))
     return Section(anchor=anchor, heading=heading, paragraphs=_most(block), tables=tables)
+
+
+_PROGRAMS = (
+    Shown("program", "compiled program"),
+    *(
+        Shown(f"{name}_bytes", f"{name} buffers")
+        for name in ("total", "argument", "output", "alias", "temporary", "constant", "live")
+    ),
+    Shown("peak_instruction", "where most is live"),
+)
+_LIVE = (
+    Shown("instruction", "HLO instruction"),
+    Shown("size_bytes", "its value"),
+    Shown("kind", "what it is"),
+    Shown("shape", "of the value"),
+    Shown("scope", "named scopes"),
+)
+_HIGH_WATER = (
+    Shown("device", "label of the device"),
+    Shown("allocated_bytes", "at once"),
+    Shown("reserved_bytes", "by programs"),
+    Shown("unreleased_bytes", "never released in the trace"),
+    Shown("allocations_count", "allocations"),
+)
+_ALLOCATORS = (
+    Shown("host", "host"),
+    Shown("allocator", "allocator"),
+    Shown("peak_bytes", "the most at once"),
+    Shown("least_available_bytes", "the least that was left"),
+)
 
 
 def _most(block: MemoryBlock) -> tuple[str, ...]:

@@ -154,58 +154,50 @@ def collectives_section(summary: Summary) -> Section:
     block = summary.collectives
     if isinstance(block, Missing):
         return absent_section(anchor, heading, block)
-    of_times, of_sizes = block.evidence, block.evidence_of.get("payload_bytes", _COST)
-    kinds = record_table(
-        "collective-kinds",
-        "By kind and phase",
-        block.kinds,
-        (
-            Shown("collective", "kind"),
-            Shown("phase", "part of the step"),
-            Shown("sum_ns", "durations over devices and steps"),
-            Shown("share_ratio", "share of all communication"),
-            Shown("instructions_count", "instructions"),
-            Shown("rows_count", "executions"),
-            Shown("moved_bytes", "payload of all executions", evidence=of_sizes),
-        ),
-        evidence=of_times,
-        is_simulated=summary.is_simulated,
-    )
-    operations = record_table(
-        "collectives",
-        "Each collective of the program",
-        block.operations,
-        (
-            Shown("instruction", "HLO instruction"),
-            Shown("collective", "kind"),
-            Shown("phase", "part of the step"),
-            Shown("sum_ns", "durations over devices and steps"),
-            Shown("mean_ns", "of one execution"),
-            Shown("wait_ns", "of a mean execution: for the last device"),
-            Shown("transfer_ns", "of a mean execution: what is left"),
-            Shown("payload_bytes", "of one execution", evidence=of_sizes),
-            Shown("bus_bytes_per_s", "bus bandwidth", evidence=of_sizes),
-            Shown("transfer_bus_bytes_per_s", "bus bandwidth without waiting", evidence=of_sizes),
-            Shown("rows_count", "executions"),
-        ),
-        evidence=of_times,
-        is_simulated=summary.is_simulated,
-    )
-    arrivals = record_table(
-        "arrivals",
-        "Who waited for whom",
-        block.arrivals,
-        (
-            Shown("device", "label of the device"),
-            Shown("wait_ns", "waiting for others"),
-            Shown("transfer_ns", "transfer"),
-            Shown("total_ns", "together"),
-            Shown("last_count", "collectives at which it came last"),
-            Shown("collectives_count", "collectives"),
-        ),
-        evidence=of_times,
-        is_simulated=summary.is_simulated,
-    )
+    found = [
+        record_table(name, title, records, columns, evidence=block.evidence, is_simulated=summary.is_simulated)
+        for name, title, records, columns in (
+            ("collective-kinds", "By kind and phase", block.kinds, _KINDS),
+            ("collectives", "Each collective of the program", block.operations, _COLLECTIVES),
+            ("arrivals", "Who waited for whom", block.arrivals, _ARRIVALS),
+        )
+    ]
     waits = () if block.arrivals else (f"Waiting is not told apart from transfer: {block.arrivals_reason}.",)
-    tables = (kinds, operations, arrivals) if block.arrivals else (kinds, operations)
-    return Section(anchor=anchor, heading=heading, paragraphs=waits, tables=tables)
+    return Section(
+        anchor=anchor,
+        heading=heading,
+        paragraphs=waits,
+        tables=tuple(table for table in found if len(table.frame)),
+    )
+
+
+_KINDS = (
+    Shown("collective", "kind"),
+    Shown("phase", "part of the step"),
+    Shown("sum_ns", "durations over devices and steps"),
+    Shown("share_ratio", "share of all communication"),
+    Shown("instructions_count", "instructions"),
+    Shown("rows_count", "executions"),
+    Shown("moved_bytes", "payload of all executions", evidence=_COST),
+)
+_COLLECTIVES = (
+    Shown("instruction", "HLO instruction"),
+    Shown("collective", "kind"),
+    Shown("phase", "part of the step"),
+    Shown("sum_ns", "durations over devices and steps"),
+    Shown("mean_ns", "of one execution"),
+    Shown("wait_ns", "of a mean execution: for the last device"),
+    Shown("transfer_ns", "of a mean execution: what is left"),
+    Shown("payload_bytes", "of one execution", evidence=_COST),
+    Shown("bus_bytes_per_s", "bus bandwidth", evidence=_COST),
+    Shown("transfer_bus_bytes_per_s", "bus bandwidth without waiting", evidence=_COST),
+    Shown("rows_count", "executions"),
+)
+_ARRIVALS = (
+    Shown("device", "label of the device"),
+    Shown("wait_ns", "waiting for others"),
+    Shown("transfer_ns", "transfer"),
+    Shown("total_ns", "together"),
+    Shown("last_count", "collectives at which it came last"),
+    Shown("collectives_count", "collectives"),
+)
