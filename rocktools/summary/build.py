@@ -63,11 +63,16 @@ def build_summary(paths: Sequence[str | Path], options: SummaryOptions) -> Summa
         UsageError: no path was named.
         InputError: no file can be read; or the program, log or ceilings that were named cannot.
     """
+    return build_summary_and_rows(paths, options)[0]
+
+
+def build_summary_and_rows(paths: Sequence[str | Path], options: SummaryOptions) -> tuple[Summary, Gathered]:
+    """The summary, and the rows that it was made of; raises as `build_summary`."""
     log = None if options.step_log is None else read_step_log(options.step_log)
     with TemporaryDirectory(prefix="rocktools-") as folder:
         converted = convert_perfetto_traces(paths, Path(folder))
         gathered = gather(converted.paths, options.attribution)
-        return _summarize(gathered, converted, options, log)
+        return _summarize(gathered, converted, options, log), gathered
 
 
 def _summarize(gathered: Gathered, converted: Converted, options: SummaryOptions, log: StepLogFile | None) -> Summary:
