@@ -60,6 +60,7 @@ def test_every_command_that_reads_traces_is_here() -> None:
     elsewhere |= {"link", "memory", "roofline"}  # they take programs as well: see their own tests
     elsewhere |= {"compare", "track", "history"}  # they take two runs, or a history: see test_compare
     elsewhere |= {"query"}  # it takes a question as well: see test_query
+    elsewhere |= {"worksheet"}  # it takes programs and models as well: see test_worksheet
     elsewhere |= {"report"}  # it takes a summary: see test_report
     elsewhere |= {"bundle"}  # it makes a folder: see test_bundle
     elsewhere |= {"summarize"}  # it writes a document: see test_summarize
