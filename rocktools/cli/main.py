@@ -13,10 +13,14 @@ import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 
 from rocktools.errors import EXIT_FAILURE, EXIT_GOOD, RocktoolsError, UsageError, nearest_names
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 # Name -> module with a click.Command called `command`, and the line that `rocktools --help` shows for it.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -57,8 +61,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "batch": ("rocktools.cli.batch", "Many kernels under rocprof-compute, one by one."),
     "aot": ("rocktools.cli.aot", "What a JAX program becomes on a GPU, without one."),
     "rocpd": ("rocktools.cli.rocpd", "Recover a damaged rocpd file, or scrub one to share."),
+    "completion": ("rocktools.cli.completion", "The tab key completes commands and options."),
     "demo": ("rocktools.cli.demo", "Make a simulated run to try everything on."),
 }
+
+COMPLETION_VARIABLE = "_ROCKTOOLS_COMPLETE"
 
 _EPILOG = (
     "Results go to standard output, findings to standard error. "
@@ -98,6 +105,8 @@ class _CommandTable(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS and ctx.resilient_parsing:
+            return None, None, args[1:]
         if args[0] not in COMMANDS:
             near = nearest_names(args[0], COMMANDS)
             raise UsageError(
@@ -106,6 +115,13 @@ class _CommandTable(click.Group):
                 hint=f"{', '.join(near)}" if near else "rocktools --help lists them",
             )
         return args[0], self.get_command(ctx, args[0]), args[1:]
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Names and lines of the table; options, as click finds them. The group's own would import every command."""
+        from click.shell_completion import CompletionItem
+
+        names = [CompletionItem(name, help=line) for name, (_, line) in COMMANDS.items() if name.startswith(incomplete)]
+        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -152,7 +168,11 @@ def command() -> None:
 
 
 def main_inner(arguments: Sequence[str], session: _Session) -> int:
-    """Run the command line; its exit code. Errors are raised."""
+    """Run the command line, or answer a shell that completes one; its exit code. Errors are raised."""
+    if instruction := os.environ.get(COMPLETION_VARIABLE):
+        from rocktools.cli.completion import answer_shell
+
+        return answer_shell(command, instruction)
     result = command.main(list(arguments), prog_name="rocktools", standalone_mode=False, obj=session)
     return result if isinstance(result, int) else EXIT_GOOD
 

@@ -57,6 +57,7 @@ def _named(arguments: tuple[str, ...]) -> str:
 def test_every_command_that_reads_traces_is_here() -> None:
     # These read no trace.
     elsewhere = {"demo", "doctor", "trace", "pmc", "counters", "hlo", "devices", "extract", "capture-operands", "aot"}
+    elsewhere |= {"completion"}
     elsewhere |= {"link", "memory", "roofline"}  # they take programs as well: see their own tests
     elsewhere |= {"compare", "track", "history"}  # they take two runs, or a history: see test_compare
     elsewhere |= {"query"}  # it takes a question as well: see test_query
