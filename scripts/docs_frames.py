@@ -68,6 +68,8 @@ _PRINTED_BY = {
     "LOWER_BOUNDS": "rocktools model bounds",
     "CEILING_GAP": "rocktools model bounds --ledger",
     "COMPONENT_RATES": "rocktools model bounds --part components",
+    "CROSSCHECK": "rocktools crosscheck",
+    "CROSSCHECK_REASONS": "rocktools crosscheck --part reasons",
 }
 # What passes between functions only, and no command prints.
 _INTERNAL = {

@@ -45,6 +45,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "history": ("rocktools.cli.history", "Tracked comparisons over time."),
     "query": ("rocktools.cli.query", "A question to a summary, answered with its numbers."),
     "worksheet": ("rocktools.cli.worksheet", "Each component by two sources: compiler and ROCm."),
+    "crosscheck": ("rocktools.cli.crosscheck", "Our figures beside those of xprof or TraceLens."),
     "bundle": ("rocktools.cli.bundle", "A run in one folder, all tables made again to prove it."),
     "report": ("rocktools.cli.report", "A summary to read: Markdown, or one HTML page."),
     "perfetto": ("rocktools.cli.perfetto", "The trace as a picture, for ui.perfetto.dev."),

@@ -63,6 +63,7 @@ def test_every_command_that_reads_traces_is_here() -> None:
     elsewhere |= {"query"}  # it takes a question as well: see test_query
     elsewhere |= {"worksheet"}  # it takes programs and models as well: see test_worksheet
     elsewhere |= {"report"}  # it takes a summary: see test_report
+    elsewhere |= {"crosscheck"}  # it takes tables of other tools as well: see test_crosscheck
     elsewhere |= {"bundle"}  # it makes a folder: see test_bundle
     elsewhere |= {"summarize"}  # it writes a document: see test_summarize
     elsewhere |= {"perfetto"}  # it writes no table: see test_perfetto
