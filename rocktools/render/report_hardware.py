@@ -67,7 +67,7 @@ def counters_section(summary: Summary) -> Section:
         return absent_section(anchor, heading, block)
     table = record_table(
         "counters",
-        "Quantities of counted kernels; absent ones say why",
+        "Quantities of counted kernels",
         block.quantities,
         (
             Shown("kernel_name", "kernel"),
@@ -77,8 +77,6 @@ def counters_section(summary: Summary) -> Section:
             Shown("proof", "how far the replay is proven to be the job's kernel"),
             Shown("dispatches_count", "counted executions"),
             Shown("pass_spread_ratio", "how far passes are apart"),
-            Shown("absence", "why there is no value"),
-            Shown("lacking", "counters that are not there"),
             Shown("doubts", "what is odd"),
             Shown("formula_id", "formula"),
             Shown("evidence", "how it was obtained"),
@@ -87,7 +85,23 @@ def counters_section(summary: Summary) -> Section:
         is_simulated=summary.is_simulated,
         cut_rows_count=block.left_out_count,
     )
-    return Section(anchor=anchor, heading=heading, paragraphs=(_counted(block),), tables=(table,))
+    absent = record_table(
+        "absent-quantities",
+        "What has no value, and why",
+        block.absent,
+        (
+            Shown("quantity", "what was not counted"),
+            Shown("absence", "why"),
+            Shown("lacking", "counters that are not there"),
+            Shown("kernels_count", "for how many kernels"),
+            Shown("origin", "the job, or a replay"),
+            Shown("formula_id", "formula"),
+        ),
+        evidence=Evidence.COUNTER,
+        is_simulated=summary.is_simulated,
+    )
+    tables = (table, absent) if block.absent else (table,)
+    return Section(anchor=anchor, heading=heading, paragraphs=(_counted(block),), tables=tables)
 
 
 def _counted(block: CountersBlock) -> str:

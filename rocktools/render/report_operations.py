@@ -81,7 +81,7 @@ def _detail(place: int, operation: Operation) -> Detail:
         ("source", _source(operation)),
         ("custom call", operation.custom_call_target),
         ("fingerprint", operation.fingerprint),
-        ("HLO", getattr(operation, "hlo_text", None)),
+        ("HLO", operation.hlo_text),
     ]
     if operation.instruction is not None:
         lines.append(("more", f"rocktools hlo show DUMP {operation.instruction}"))

@@ -29,11 +29,13 @@ from rocktools.summary.build_waiting import build_collectives, build_gaps
 from rocktools.summary.candidates import Blocks, find_candidates
 from rocktools.summary.document import SCHEMA, Missing, StepLog, Summary
 from rocktools.summary.gathered import Gathered, SummaryOptions, Timed, gather
+from rocktools.summary.hlo_texts import with_hlo_texts
 from rocktools.summary.job import check_log_matches, job_facts, settings_of_runs
 from rocktools.summary.measured_operations import build_operations_block, measure_operations
 from rocktools.summary.names import build_names
 from rocktools.summary.perfetto_fallback import Converted, convert_perfetto_traces
 from rocktools.summary.recorded import read_recorded_runs
+from rocktools.summary.rule_candidates import with_rules
 from rocktools.units import count_noun, format_duration
 from rocktools.workspace.metrics import Metrics
 
@@ -71,7 +73,7 @@ def build_summary_and_rows(paths: Sequence[str | Path], options: SummaryOptions)
     log = None if options.step_log is None else read_step_log(options.step_log)
     with TemporaryDirectory(prefix="rocktools-") as folder:
         converted = convert_perfetto_traces(paths, Path(folder))
-        gathered = gather(converted.paths, options.attribution)
+        gathered = gather(converted.paths, options.attribution, options.device)
         return _summarize(gathered, converted, options, log), gathered
 
 
@@ -123,7 +125,7 @@ def _summarize(gathered: Gathered, converted: Converted, options: SummaryOptions
         step_log=step_log,
         throughput=build_throughput(step_log, job, devices),
         # Threads of a host are no devices: what their overlap says is not to be acted on.
-        candidates=() if quality.overview.is_host_only else find_candidates(blocks),
+        candidates=() if quality.overview.is_host_only else with_rules(find_candidates(blocks), gathered.rules),
         **draft.blocks,
     )
 
@@ -144,7 +146,7 @@ def _add_timed(
     measured = measure_operations(timed)
     places_count = timed.places_count
     block = build_operations_block(measured, places_count=places_count, limit=limits.operations_count)
-    draft.add("operations", block)
+    draft.add("operations", with_hlo_texts(block, timed))
     draft.add("families", build_families(measured))
     draft.add("collectives", *_collectives(timed))
     draft.add("gaps", *build_gaps(timed, limit=limits.gaps_count))

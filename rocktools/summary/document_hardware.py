@@ -230,7 +230,7 @@ class CandidateEvidence:
     Attributes:
         name: with its unit.
         value: the number, or a name.
-        block: of this document, where it stands.
+        block: of this document, where it stands; `rules` for what a rule measured, which stands nowhere else.
         evidence: how it was obtained.
         threshold: that it was held against; None where it was not.
     """

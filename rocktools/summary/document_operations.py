@@ -37,6 +37,7 @@ class Operation:
         executed_flop, moved_bytes: that many times the cost of one; moved is read and written.
         source_file, source_line: of the model's code.
         is_inferred: phase or component of any execution is.
+        hlo_text: the instruction, and what it computes; of the longest operations only, and cut where it is long.
     """
 
     run: str
@@ -79,6 +80,7 @@ class Operation:
     source_file: str | None
     source_line: int | None
     is_inferred: bool
+    hlo_text: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

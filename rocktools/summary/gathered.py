@@ -12,12 +12,14 @@ import pandas as pd
 from rocktools.errors import InputError, NothingToRead
 from rocktools.evidence import Absence
 from rocktools.findings import Finding
+from rocktools.rules.catalog import RuleReport, check_rules
 from rocktools.sources.xspace.health import check_profile
 from rocktools.summary.document import Missing
 from rocktools.timeline.grouping import match_rows
 from rocktools.timeline.steps import counted_steps
 from rocktools.workspace.attributed import AttributedRuns, AttributionOptions, attribute_workspace
 from rocktools.workspace.paths import SourceKind, SourcePath
+from rocktools.workspace.rule_inputs import build_rule_inputs
 from rocktools.workspace.used_device import DeviceOptions
 from rocktools.workspace.workspace import Workspace
 
@@ -94,6 +96,7 @@ class Gathered:
         host_calls_count, copies_count, host_events_count: rows of frames that are not kept.
         counted_dispatches_count: of counter passes.
         timed: what ran; Missing where the files have no times.
+        rules: what the rules say of it; None where nothing can be judged.
         is_simulated: whether any file says that no hardware produced it.
         findings: of opening, reading, linking and booking.
     """
@@ -109,6 +112,7 @@ class Gathered:
     host_events_count: int
     counted_dispatches_count: int
     timed: Timed | Missing
+    rules: RuleReport | None
     is_simulated: bool
     findings: tuple[Finding, ...]
 
@@ -118,8 +122,13 @@ class Gathered:
         return any(source.kind is SourceKind.PROFILE for source in self.sources)
 
 
-def gather(paths: Sequence[str | Path], attribution: AttributionOptions) -> Gathered:
+def gather(
+    paths: Sequence[str | Path], attribution: AttributionOptions, device: DeviceOptions | None = None
+) -> Gathered:
     """Everything in the files that the paths name.
+
+    Args:
+        device: what the user says of the GPU.
 
     Raises:
         UsageError: no path was named.
@@ -140,6 +149,7 @@ def gather(paths: Sequence[str | Path], attribution: AttributionOptions) -> Gath
             host_events_count=len(workspace.host_events(["event_index"])),
             counted_dispatches_count=len(workspace.counted_dispatches(["kernel_name"])),
             timed=timed,
+            rules=_judge(workspace, timed, device),
             is_simulated=workspace.is_simulated,
             findings=(
                 *workspace.findings,
@@ -156,6 +166,13 @@ def _health(workspace: Workspace) -> list[Finding]:
         with suppress(InputError):  # reading it has told
             found += check_profile(profile.file)
     return found
+
+
+def _judge(workspace: Workspace, timed: Timed | Missing, device: DeviceOptions | None) -> RuleReport | None:
+    """What the rules say; none of them is about threads of a host."""
+    if isinstance(timed, Missing) or timed.rows.empty or workspace.dispatches(["kernel_name"]).empty:
+        return None
+    return check_rules(build_rule_inputs(workspace, timed.runs, timed.rows, timed.steps, device=device).inputs)
 
 
 def _timed(workspace: Workspace, attribution: AttributionOptions) -> Timed | Missing:
