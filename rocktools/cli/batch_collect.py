@@ -11,6 +11,7 @@ import click
 from rocktools.cli.options import match_option, table_options
 from rocktools.cli.output import TableFormat, TableOutput, emit_findings, emit_table, exit_code_of
 from rocktools.cli.pictures import draw_roofline, picture_option
+from rocktools.cli.progress import working
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -157,7 +158,8 @@ def collect(
     from rocktools.batch.collect import gather
 
     request = CollectRequest(traces=traces, match=match, tool_version=tool_version, mix_passes=mix_passes)
-    gathered = gather(paths, request.options())
+    with working("gathering"):
+        gathered = gather(paths, request.options())
     findings = gathered.findings
     if picture is not None:
         built = _roofline(gathered, level, device_part, ceilings)

@@ -6,6 +6,7 @@ import click
 
 from rocktools.cli.attribution_options import LedgerRequest, attribution_options, ledger_options
 from rocktools.cli.output import emit_findings, exit_code_of
+from rocktools.cli.progress import working
 from rocktools.errors import UsageError
 
 
@@ -34,7 +35,8 @@ def command(
     if len(asked) != 1:
         raise UsageError("nothing-to-explain", "one of --event, --copy and --instruction is needed")
     with Workspace.open(request.paths) as workspace:
-        runs = attribute_workspace(workspace, attribution_options(request))
+        with working("linking and attributing"):
+            runs = attribute_workspace(workspace, attribution_options(request))
         findings = [*workspace.findings, *runs.findings]
     if instruction is not None:
         lines = explain_named_instruction(runs, instruction.removeprefix("%"))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rocktools.cli.output import emit_findings, exit_code_of
+from rocktools.cli.progress import working
 from rocktools.errors import CannotExtract, UsageError
 
 if TYPE_CHECKING:
@@ -177,7 +178,8 @@ def _extract_ranked(
     from rocktools.replay.select import select_instruction
     from rocktools.workspace.extraction import rank_instructions
 
-    ranking = rank_instructions((ranked,), (source,))
+    with working("ranking instructions"):
+        ranking = rank_instructions((ranked,), (source,))
     programs = {each.program_id: each for each in found.programs}
     jobs: dict[str, JobProgram] = {}
     findings = list(ranking.findings)

@@ -10,6 +10,7 @@ import click
 from rocktools.cli.attribution_options import LedgerRequest, attribution_options, ledger_options, select_rows
 from rocktools.cli.options import table_options
 from rocktools.cli.output import TableFormat, TableOutput, emit_findings, emit_table, exit_code_of
+from rocktools.cli.progress import working
 from rocktools.errors import UsageError
 
 if TYPE_CHECKING:
@@ -70,7 +71,8 @@ def command(request: LedgerRequest, by: str, at_least_ns: int, output: TableOutp
     from rocktools.workspace.workspace import Workspace
 
     with Workspace.open(request.paths) as workspace:
-        runs = attribute_workspace(workspace, attribution_options(request))
+        with working("linking and attributing"):
+            runs = attribute_workspace(workspace, attribution_options(request))
         rows, _ = select_rows(request, runs)
         gaps = find_gaps(runs.with_host_calls(rows), runs.launches, at_least_ns=at_least_ns)
         findings = [*workspace.findings, *runs.findings, *gaps.findings]

@@ -8,6 +8,7 @@ import click
 
 from rocktools.cli.options import paths_argument, table_options
 from rocktools.cli.output import TableFormat, TableOutput, emit_findings, emit_table, emit_tables, exit_code_of
+from rocktools.cli.progress import working
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,7 +59,8 @@ def command(paths: tuple[str, ...], part: str | None, output: TableOutput) -> in
 
     with Workspace.open(paths) as workspace:
         opening = exit_code_of(workspace.findings)
-        inventory = take_inventory(workspace)
+        with working("reading"):
+            inventory = take_inventory(workspace)
     if part is not None or output.table_format in (TableFormat.CSV, TableFormat.PARQUET):
         emit_table(_table(inventory, part or "contents", output), output, findings=inventory.findings)
     else:

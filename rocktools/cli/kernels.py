@@ -15,6 +15,7 @@ from rocktools.cli.options import (
     table_options,
 )
 from rocktools.cli.output import TableFormat, TableOutput, emit_findings, emit_table, exit_code_of
+from rocktools.cli.progress import working
 
 if TYPE_CHECKING:
     from rocktools.evidence import Evidence
@@ -98,7 +99,8 @@ def command(
     with Workspace.open(paths) as workspace:
         evidence: Evidence | None = None
         if split is By.INSTRUCTION:
-            linked = link_dispatches_of(workspace, programs or ())
+            with working("linking"):
+                linked = link_dispatches_of(workspace, programs or ())
             dispatches, raised, evidence = linked.dispatches, linked.findings, linked.evidence
         else:
             dispatches, raised = workspace.require_dispatches(DISPATCH_COLUMNS), ()

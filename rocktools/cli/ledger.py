@@ -25,7 +25,7 @@ from rocktools.cli.output import (
     emit_tables,
     exit_code_of,
 )
-from rocktools.cli.progress import tell_files_done
+from rocktools.cli.progress import tell_files_done, working
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -115,7 +115,8 @@ def _ledger_of_one(request: LedgerRequest, workload: Workload | None) -> Ledger:
 
     options = attribution_options(request)
     with Workspace.open(request.paths) as workspace:
-        runs = attribute_workspace(workspace, options)
+        with working("linking and attributing"):
+            runs = attribute_workspace(workspace, options)
         rows, steps = select_rows(request, runs)
         return build_run_ledger(
             rows,

@@ -9,6 +9,7 @@ import click
 
 from rocktools.cli.options import paths_argument, table_options
 from rocktools.cli.output import TableFormat, TableOutput, emit_findings, emit_table, emit_tables, exit_code_of
+from rocktools.cli.progress import working
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,7 +63,8 @@ def command(paths: tuple[str, ...], hlo: tuple[str, ...], part: str | None, outp
     from rocktools.workspace.workspace import Workspace
 
     with Workspace.open(paths) as workspace:
-        runs = link_runs(workspace, hlo)
+        with working("linking"):
+            runs = link_runs(workspace, hlo)
         findings = [*workspace.findings, *findings_of(runs)]
         is_simulated = workspace.is_simulated
     if part == "edges" or (part is None and output.table_format in (TableFormat.CSV, TableFormat.PARQUET)):

@@ -8,6 +8,7 @@ import click
 
 from rocktools.cli.options import match_option, paths_argument, table_options
 from rocktools.cli.output import TableFormat, TableOutput, emit_findings, emit_table, exit_code_of
+from rocktools.cli.progress import working
 
 if TYPE_CHECKING:
     from rocktools.workspace.metrics import Metrics
@@ -60,13 +61,14 @@ def command(
     from rocktools.counters.evaluate import Level, PassRule
     from rocktools.workspace.metrics import keep_kernels, read_metrics
 
-    metrics = read_metrics(
-        paths,
-        level=Level(level),
-        pass_rule=PassRule.MIXED if mix_passes else PassRule.STRICT,
-        quantities=None if quantities is None else [name.strip() for name in quantities.split(",")],
-        architecture=architecture,
-    )
+    with working("evaluating"):
+        metrics = read_metrics(
+            paths,
+            level=Level(level),
+            pass_rule=PassRule.MIXED if mix_passes else PassRule.STRICT,
+            quantities=None if quantities is None else [name.strip() for name in quantities.split(",")],
+            architecture=architecture,
+        )
     if match is not None:
         metrics = keep_kernels(metrics, match)
     is_for_people = output.table_format is TableFormat.TABLE

@@ -9,6 +9,7 @@ import click
 from rocktools.cli.attribution_options import LedgerRequest, attribution_options, ledger_options, select_rows
 from rocktools.cli.options import table_options
 from rocktools.cli.output import TableFormat, TableOutput, emit_findings, emit_table, exit_code_of
+from rocktools.cli.progress import working
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,7 +50,8 @@ def command(request: LedgerRequest, convention: str | None, output: TableOutput)
     from rocktools.workspace.workspace import Workspace
 
     with Workspace.open(request.paths) as workspace:
-        runs = attribute_workspace(workspace, attribution_options(request))
+        with working("linking and attributing"):
+            runs = attribute_workspace(workspace, attribution_options(request))
         rows, steps = select_rows(request, runs)
         reconciled = reconcile(rows, steps)
         findings = [*workspace.findings, *runs.findings, *reconciled.findings]

@@ -9,6 +9,7 @@ import click
 
 from rocktools.cli.attribution_options import LedgerRequest, attribution_options, ledger_options, select_rows
 from rocktools.cli.output import emit_findings, exit_code_of, new_file, require_new_path
+from rocktools.cli.progress import working
 from rocktools.errors import UsageError
 
 if TYPE_CHECKING:
@@ -62,14 +63,16 @@ def command(request: LedgerRequest, calls: str, counters: tuple[str, ...], path:
 
     require_new_path(path)
     with Workspace.open(request.paths) as workspace:
-        runs = attribute_workspace(workspace, attribution_options(request))
+        with working("linking and attributing"):
+            runs = attribute_workspace(workspace, attribution_options(request))
         rows, steps, window = _shown(request, runs)
         options = TrackOptions(
             calls=HostCalls(calls), counters=counters or _own_counters(workspace, request), window_ns=window
         )
-        built = build_tracks(workspace, runs, rows, steps, options)
+        with working("making tracks"):
+            built = build_tracks(workspace, runs, rows, steps, options)
         findings = [*workspace.findings, *runs.findings, *built.findings]
-        with new_file(path) as temporary, temporary.open("wb") as stream:
+        with new_file(path) as temporary, temporary.open("wb") as stream, working("writing"):
             write_perfetto(built.tracks, stream)
     counts = ", ".join(f"{format_count(count)} {name}" for name, count in packet_counts(built.tracks).items() if count)
     stamp = "SIMULATED: no hardware produced these times; " if built.is_simulated else ""

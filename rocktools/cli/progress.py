@@ -1,8 +1,11 @@
-"""Progress on standard error: of the passes of a capture, and of many files where it is a terminal."""
+"""Progress on standard error: of the passes of a capture, and of many files or a long calculation on a terminal."""
 
 from __future__ import annotations
 
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -12,6 +15,8 @@ if TYPE_CHECKING:
     from rocktools.batch.run import JobProgress
 
 _CLEAR_LINE = "\r\x1b[K"
+_QUIET_S = 1.0
+_TICK_S = 0.5
 
 
 class PassProgress:
@@ -100,6 +105,38 @@ def _head(progress: JobProgress) -> str:
 def _place(progress: JobProgress) -> str:
     device = "" if progress.device is None else f" on GPU {progress.device}"
     return f"{device}, attempt {progress.attempt}" if progress.attempt > 1 else device
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """While the block runs, one line of a terminal says for how long; none where it takes less than a second.
+
+    The line is gone when the block has ended. Nothing may be printed inside of it.
+    """
+    if not sys.stderr.isatty():
+        yield
+        return
+    ended = threading.Event()
+    teller = threading.Thread(target=_tell_until, args=(ended, what), daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        teller.join()
+
+
+def _tell_until(ended: threading.Event, what: str) -> None:
+    elapsed_s = _QUIET_S
+    is_over = ended.wait(_QUIET_S)
+    is_shown = False
+    while not is_over:
+        click.echo(f"{_CLEAR_LINE}{what}, {elapsed_s:.0f} s", err=True, nl=False)
+        is_shown = True
+        is_over = ended.wait(_TICK_S)
+        elapsed_s += _TICK_S
+    if is_shown:
+        click.echo(_CLEAR_LINE, err=True, nl=False)
 
 
 def tell_files_done(done: int, total: int) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from rocktools.cli.output import new_file, require_new_path
+from rocktools.cli.progress import working
 from rocktools.errors import EXIT_GOOD, UsageError
 
 
@@ -47,7 +48,8 @@ def command(path: Path, is_html: bool, top: int, target: Path | None) -> int:
         require_new_path(target)
     summary = read_summary(path)
     report = build_report(summary)
-    text = render_html(report) if is_html else render_report_markdown(report, rows_count=top)
+    with working("writing the report"):
+        text = render_html(report) if is_html else render_report_markdown(report, rows_count=top)
     if target is None:
         click.echo(text, nl=False)
         return EXIT_GOOD

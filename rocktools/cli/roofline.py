@@ -14,6 +14,7 @@ from rocktools.cli.attribution_options import LedgerRequest, attribution_options
 from rocktools.cli.options import table_options
 from rocktools.cli.output import TableFormat, TableOutput, emit_findings, emit_table, exit_code_of
 from rocktools.cli.pictures import draw_roofline, picture_option
+from rocktools.cli.progress import working
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -164,9 +165,10 @@ def command(
     from rocktools.workspace.roofline import build_run_roofline
 
     options = _options(ceiling)
-    built = build_run_roofline(
-        request.paths, attribution_options(request), options, lambda runs: select_rows(request, runs)[0]
-    )
+    with working("placing points"):
+        built = build_run_roofline(
+            request.paths, attribution_options(request), options, lambda runs: select_rows(request, runs)[0]
+        )
     roofline, is_simulated = built.roofline, built.is_simulated
     if explained is not None:
         stamp = ["SIMULATED: no hardware produced these times"] if is_simulated else []

@@ -17,6 +17,7 @@ from rocktools.cli.output import (
     emit_tables,
     exit_code_of,
 )
+from rocktools.cli.progress import working
 
 if TYPE_CHECKING:
     from rocktools.findings import Finding
@@ -150,7 +151,8 @@ def _inputs(request: LedgerRequest, claims: Claims | None, part: str | None) -> 
         programs = build_program_inputs([*request.paths, *request.programs], claims, reason=f"no trace: {error.what}")
         return programs, [], False
     with Workspace.open_sources(sources) as workspace:
-        runs = attribute_workspace(workspace, attribution_options(request))
+        with working("linking and attributing"):
+            runs = attribute_workspace(workspace, attribution_options(request))
         rows, steps = select_rows(request, runs)
         built = build_rule_inputs(
             workspace,

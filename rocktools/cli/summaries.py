@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rocktools.cli.progress import working
+
 if TYPE_CHECKING:
     from rocktools.summary.document import Summary
 
@@ -25,7 +27,9 @@ def load_summary(argument: str) -> Summary:
     from rocktools.summary.gathered import SummaryOptions
     from rocktools.workspace.attributed import AttributionOptions
 
-    return build_summary([argument], SummaryOptions(attribution=AttributionOptions(component_map=read_shipped_map())))
+    options = SummaryOptions(attribution=AttributionOptions(component_map=read_shipped_map()))
+    with working(f"summarizing {path.name}"):
+        return build_summary([argument], options)
 
 
 def _begins_like_json(path: Path) -> bool:

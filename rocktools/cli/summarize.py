@@ -18,6 +18,7 @@ from rocktools.cli.output import (
     require_new_path,
     require_stdout,
 )
+from rocktools.cli.progress import working
 from rocktools.errors import UsageError
 
 if TYPE_CHECKING:
@@ -95,7 +96,8 @@ def command(
             hint="rocktools ledger takes them; --window START:END chooses other steps",
         )
     options = _options(request, step_log, log_warmup, counters, (part, partition), (no_hashes, no_time))
-    summary = build_summary(request.paths, options)
+    with working("summarizing"):
+        summary = build_summary(request.paths, options)
     document = marin_document(summary) if schema == "marin" else summary_document(summary)
     emit_document(document, TableOutput(table_format=TableFormat.JSON, path=output_path))
     emit_findings(summary.quality.findings)

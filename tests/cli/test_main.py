@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import platform
 import re
 import subprocess
 import sys
 import time
 import types
+from importlib import metadata
 
 import click
 import pytest
@@ -132,10 +134,36 @@ def test_version_names_what_rocktools_stands_on(capsys):
     assert main(["--version"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"rocktools {__version__}"
-    assert [line.split()[0] for line in lines] == [
-        "rocktools", "Python", "click", "numpy", "pandas", "SQLite", "pyarrow", "adbc-driver-sqlite",
-    ]  # fmt: skip
-    assert all(re.search(r" (\d+\.\d+\S*|not installed)$", line) for line in lines)
+    assert lines[1] == f"Python {platform.python_version()}"
+    assert lines[2].startswith(f"platform {sys.platform} {platform.machine()}, ")
+    told = {line.rsplit(" ", 1)[0]: line for line in lines[3:]}
+    assert {"numpy", "pandas", "protobuf", "SQLite"} <= set(told)
+    assert {"jax", "jaxlib"} <= {line.split()[0] for line in lines}
+    assert all(re.search(r" (\d+\.\d+\S*|not installed)$", line) for line in lines[3:])
+
+
+def test_version_tells_installed_from_absent(capsys, monkeypatch):
+    installed = metadata.version("numpy")
+
+    def version(name: str) -> str:
+        if name == "numpy":
+            return installed
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", version)
+    monkeypatch.setattr(metadata, "entry_points", lambda group: [])
+    assert main(["--version"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert f"numpy {installed}" in lines
+    assert {"pandas not installed", "jax not installed", "JAX plugins not installed"} <= set(lines)
+
+
+def test_version_names_every_plugin_of_jax(capsys, monkeypatch):
+    names = {"jax-rocm8-pjrt": "0.13.1", "jax-rocm7-pjrt": "0.12.0"}
+    entries = [types.SimpleNamespace(dist=types.SimpleNamespace(name=one, version=names[one])) for one in names]
+    monkeypatch.setattr(metadata, "entry_points", lambda group: entries if group == "jax_plugins" else [])
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.splitlines()[-2:] == ["jax-rocm7-pjrt 0.12.0", "jax-rocm8-pjrt 0.13.1"]
 
 
 def test_version_imports_none_of_them():
