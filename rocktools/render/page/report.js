@@ -90,7 +90,7 @@
     input.addEventListener("input", select);
     pages.querySelector(".previous").addEventListener("click", () => { state.page -= 1; draw(); });
     pages.querySelector(".next").addEventListener("click", () => { state.page += 1; draw(); });
-    tools.hidden = data.rows.length < 2;
+    tools.hidden = data.rows.length < 8;
     draw();
   }
 
