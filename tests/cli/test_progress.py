@@ -13,15 +13,17 @@ from rocktools.cli.progress import tell_files_done, working
 CLEAR = "\r\x1b[K"
 
 
-@pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def _pretend_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From within a test: before it begins, pytest has another stream in the place of standard error."""
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setattr(progress, "_QUIET_S", 0.02)
     monkeypatch.setattr(progress, "_TICK_S", 0.02)
 
 
-@pytest.mark.usefixtures("terminal")
-def test_what_takes_long_is_told_and_then_wiped_away(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_takes_long_is_told_and_then_wiped_away(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _pretend_terminal(monkeypatch)
     with working("linking"):
         time.sleep(0.2)
     out, err = capsys.readouterr()
@@ -32,8 +34,8 @@ def test_what_takes_long_is_told_and_then_wiped_away(capsys: pytest.CaptureFixtu
     assert err.endswith(CLEAR)
 
 
-@pytest.mark.usefixtures("terminal")
 def test_what_is_done_at_once_says_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    _pretend_terminal(monkeypatch)
     monkeypatch.setattr(progress, "_QUIET_S", 60)
     began = time.monotonic()
     with working("linking"):
@@ -50,8 +52,10 @@ def test_without_a_terminal_nothing_is_told_and_no_thread_runs(capsys: pytest.Ca
     assert capsys.readouterr() == ("", "")
 
 
-@pytest.mark.usefixtures("terminal")
-def test_an_error_passes_through_and_the_line_is_gone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_passes_through_and_the_line_is_gone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _pretend_terminal(monkeypatch)
     threads = threading.active_count()
 
     def fail() -> None:
@@ -65,8 +69,8 @@ def test_an_error_passes_through_and_the_line_is_gone(capsys: pytest.CaptureFixt
     assert capsys.readouterr().err.endswith(CLEAR)
 
 
-@pytest.mark.usefixtures("terminal")
-def test_files_are_counted_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_are_counted_on_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    _pretend_terminal(monkeypatch)
     for done in (1, 2):
         tell_files_done(done, 2)
     tell_files_done(1, 1)
