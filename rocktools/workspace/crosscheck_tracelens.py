@@ -85,7 +85,7 @@ def _check_kernels(
     all_ns = sum(time for time, _ in every.values())
     listed_ns = sum(float(row["total_direct_kernel_time_ms"]) for row in rows) * _NS_PER_MS
     for index, row in enumerate(rows):
-        name = row["name"]
+        name = row["name"].removesuffix(" [clone .kd]").removesuffix(".kd")
         check = RowChecker(_TOOL, sheet, index, name, found)
         if name not in every:
             check.add("row", "listed", None)
@@ -125,7 +125,7 @@ def _kernels(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _by_name(frame: pd.DataFrame) -> dict[str, tuple[float, int]]:
     """Kernel -> nanoseconds and executions, over all devices."""
-    groups = frame.groupby(frame["raw_kernel_name"].astype(object), sort=True)["duration_ps"].agg(["sum", "count"])
+    groups = frame.groupby(frame["kernel_name"].astype(object), sort=True)["duration_ps"].agg(["sum", "count"])
     return {str(name): (int(row["sum"]) / 1000, int(row["count"])) for name, row in groups.iterrows()}
 
 

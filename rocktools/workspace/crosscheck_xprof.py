@@ -58,8 +58,8 @@ def _check_kernels(rows: Sequence[XprofRow], events: ProfileEvents, found: list[
         else:
             _check_kernel(check, row, own, key[3])
     least_ns = min((_ns(row["total_duration_us"]) for row in rows), default=0.0)
-    for place, (key, own) in enumerate(ours.items()):
-        check = RowChecker(_TOOL, "kernel_stats", len(rows) + place, f"{key[0]} <{key[2]} x {key[1]}>", found)
+    for place, ((raw, block, grid, *_), own) in enumerate(ours.items()):
+        check = RowChecker(_TOOL, "kernel_stats", len(rows) + place, f"{raw} <{grid} x {block}>", found)
         is_cut = len(rows) >= _MOST_KERNELS and int(own["whole_ns"].sum()) <= least_ns
         check.add("row", None, "listed", explanations={"at-most-1000-rows": None} if is_cut else None)
 
@@ -124,8 +124,8 @@ def _check_instructions(rows: Sequence[XprofRow], events: ProfileEvents, found: 
         instruction = None if module is None else module.instructions.get(key[1])
         if module is not None and instruction is not None:
             _check_cost(check, row, module, instruction, costs[key[0]].get(key[1]), count)
-    for place, key in enumerate(ours):
-        check = RowChecker(_TOOL, "hlo_stats", len(rows) + place, f"{key[1]} of program {key[0]}", found)
+    for place, (program, operation) in enumerate(ours):
+        check = RowChecker(_TOOL, "hlo_stats", len(rows) + place, f"{operation} of program {program}", found)
         check.add("row", None, "listed")
 
 

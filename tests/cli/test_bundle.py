@@ -49,7 +49,7 @@ def copied(made: Path, tmp_path: Path) -> Path:
 
 def write_trace_with_secret(path: Path) -> Path:
     with RocpdWriter(path) as writer:
-        writer.process(300, environment={"TOKEN": SECRET, "HOME": "/home/x"}, command="python train.py")
+        writer.process(300, environment={"TOKEN": SECRET, "LANG": "C"}, command="python train.py")
         kernel = writer.kernel_symbol("loop_fusion_3")
         writer.dispatch(kernel, 1_000, 2_000)
     return path
