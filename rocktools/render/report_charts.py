@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 from rocktools.render.report import Figure
 from rocktools.render.svg import Bar, Lane, Part, Point, Roof, Span, columns, roofs, stacked_bars, timeline
@@ -21,8 +22,11 @@ from rocktools.units import count_noun, format_duration, format_ratio, format_si
 _SERIES = 8
 _BARS = 16
 _STEPS = 120
-_LABELLED = 8
+_LABELLED = 24
 _OVERLAP = ("compute alone", "compute over communication", "exposed communication", "exposed copies", "idle")
+_CEILINGS = 4
+_ALIKE = 0.8
+_DECADES_BELOW, _DECADES_BEYOND = 5, 3
 _BOUNDS = ("compute", "memory", "network", "neither", "above_roof")
 
 
@@ -152,16 +156,21 @@ def _gap_spans(run: str, device: str, gaps: GapsBlock | Missing) -> list[Span]:
 def roofline_figure(table: RooflineTable) -> Figure | None:
     """Points under the ceilings that they are held against."""
     points = [point for point in table.points if (point.intensity_flop_per_byte or 0) > 0 and point.achieved_flop_per_s]
-    if not points or points[0].bandwidth_bytes_per_s <= 0:
+    tops = _distinct([point.peak_flop_per_s for point in points])
+    if not points or not tops or points[0].bandwidth_bytes_per_s <= 0:
         return None
-    longest = max(point.union_ns for point in points)
-    drawn = [_point(point, place, longest) for place, point in enumerate(points)]
-    peaks = {point.peak_flop_per_s for point in points}
-    tops = sorted((peak for peak in peaks if peak is not None and peak > 0), reverse=True)
     bandwidth = points[0].bandwidth_bytes_per_s
-    ceilings = [Roof(slope=bandwidth, top=top, label=format_si(top, "FLOP/s")) for top in tops[:4]]
-    left_out = len(table.points) - len(points)
-    without = f" {count_noun(left_out, 'name')} without a point are in the table." if left_out else ""
+    near = [point for point in points if _is_near(point, tops[0], tops[0] / bandwidth)]
+    longest = max((point.union_ns for point in near), default=1)
+    drawn = [_point(point, place, longest) for place, point in enumerate(near)]
+    ceilings = [Roof(slope=bandwidth, top=top, label=format_si(top, "FLOP/s")) for top in tops[:_CEILINGS]]
+    far, without = len(points) - len(near), len(table.points) - len(points)
+    left_out = [
+        f"{count_noun(count, 'name')} {why}"
+        for count, why in ((far, "far below"), (without, "without a point"))
+        if count
+    ]
+    rest = f" Not drawn, and in the table: {', '.join(left_out)}." if left_out else ""
     return Figure(
         svg=roofs(
             drawn,
@@ -169,14 +178,30 @@ def roofline_figure(table: RooflineTable) -> Figure | None:
             [bound.replace("_", " ") for bound in _BOUNDS],
             f"FLOP per byte ({table.level})",
             "FLOP/s",
-            lambda value: format_si(value, "").strip(),
+            lambda value: format_si(value, "").strip() if value >= 1 else f"{value:g}",
         ),
         caption=(
             f"By {table.by}, under the ceilings of {table.device}: {table.bandwidth_name}, "
-            f"{format_si(bandwidth, 'B/s')}. {table.source}. Size: share of the time.{without}"
+            f"{format_si(bandwidth, 'B/s')}. {table.source}. Size: share of the time.{rest}"
         ),
-        description=f"Roofline of {count_noun(len(points), 'point')}.",
+        description=f"Roofline of {count_noun(len(near), 'point')}.",
     )
+
+
+def _distinct(values: Sequence[float | None]) -> list[float]:
+    """Ceilings, the highest first; mixes of formats give many that nearly coincide, of which the highest stays."""
+    found: list[float] = []
+    for value in sorted((each for each in values if each is not None and each > 0), reverse=True):
+        if not found or value < _ALIKE * found[-1]:
+            found.append(value)
+    return found
+
+
+def _is_near(point: RooflinePoint, top: float, ridge: float) -> bool:
+    """What hardly calculates lies decades away, and would leave no room for the others."""
+    rate, intensity = point.achieved_flop_per_s or 0.0, point.intensity_flop_per_byte or 0.0
+    lowest, highest = ridge / 10.0**_DECADES_BELOW, ridge * 10.0**_DECADES_BEYOND
+    return rate >= top / 10.0**_DECADES_BELOW and lowest <= intensity <= highest
 
 
 def _point(point: RooflinePoint, place: int, longest_ns: int) -> Point:

@@ -15,6 +15,10 @@ WIDTH = 960
 _LEFT, _RIGHT = 190, 90
 _ROW, _BAR = 26, 16
 _CHARACTERS = 28
+_CHARACTER_PIXELS = 6.2  # of a label at its font size, on average
+_ROOF_LABEL = 90.0  # pixels that the name of a ceiling takes
+# Where a label may stand beside its point: right, left, and further up and down.
+_SIDES = ((1, 0), (-1, 0), (1, -1), (-1, -1), (1, 1), (-1, 1), (1, -2), (-1, -2), (1, 2), (-1, 2))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,22 +168,38 @@ def roofs(
         y = y_axis.at(roof.top) - 5 - 12 * (place % 2)
         pieces.append(f'<text class="axis" text-anchor="end" x="{WIDTH - 34}" y="{_n(y)}">{escape(roof.label)}</text>')
     for point in points:
-        x, y = x_axis.at(point.x), y_axis.at(point.y)
         pieces.append(
-            f'<circle class="mark c{point.series}" cx="{_n(x)}" cy="{_n(y)}" r="{_n(point.size)}">'
-            f"<title>{escape(point.title)}</title></circle>"
+            f'<circle class="mark c{point.series}" cx="{_n(x_axis.at(point.x))}" cy="{_n(y_axis.at(point.y))}" '
+            f'r="{_n(point.size)}"><title>{escape(point.title)}</title></circle>'
         )
-        if point.label:
-            side = "end" if x > WIDTH * 0.7 else "start"
-            shift = -point.size - 3 if side == "end" else point.size + 3
-            pieces.append(
-                f'<text class="end" text-anchor="{side}" x="{_n(x + shift)}" y="{_n(y + 4)}">'
-                f"{escape(shortened(point.label))}</text>"
-            )
+    places = [(x_axis.at(point.x), y_axis.at(point.y), point.size, shortened(point.label)) for point in points]
+    pieces += _placed_labels(places, [y_axis.at(roof.top) for roof in ceilings])
     pieces.append(f'<text class="axis" text-anchor="middle" x="{WIDTH / 2}" y="416">{escape(x_title)}</text>')
     pieces.append(f'<text class="axis" x="6" y="10">{escape(y_title)}</text>')
     pieces.append(_legend(legend, 426))
     return _svg(pieces, 450)
+
+
+def _placed_labels(points: Sequence[tuple[float, float, float, str]], roof_ys: Sequence[float]) -> list[str]:
+    """Labels beside their points, the first points first; one that would cover another label is left out."""
+    taken = [(WIDTH - 34 - _ROOF_LABEL, y - 28, float(WIDTH), y) for y in roof_ys]
+    pieces = []
+    for x, y, size, text in points:
+        width = _CHARACTER_PIXELS * len(text)
+        for dx, dy in _SIDES if text else ():
+            left = x + dx * (size + 4) - (width if dx < 0 else 0.0 if dx > 0 else width / 2)
+            base = y + dy * (size + 9) + 4
+            box = (left, base - 10, left + width, base + 2)
+            is_inside = box[0] >= 80 and box[2] <= WIDTH - 4 and box[1] >= 14 and box[3] <= 380
+            if is_inside and not any(_overlap(box, other) for other in taken):
+                taken.append(box)
+                pieces.append(f'<text class="end" x="{_n(left)}" y="{_n(base)}">{escape(text)}</text>')
+                break
+    return pieces
+
+
+def _overlap(one: tuple[float, float, float, float], other: tuple[float, float, float, float]) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
 def nice_ticks(low: float, high: float, count: int) -> list[float]:
