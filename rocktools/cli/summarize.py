@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rocktools.cli.artifact_option import artifact_option
 from rocktools.cli.attribution_options import LedgerRequest, attribution_options, ledger_options
 from rocktools.cli.options import output_option
 from rocktools.cli.output import (
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 
 @click.command("summarize")
+@artifact_option
 @ledger_options
 @click.option(
     "--step-log",

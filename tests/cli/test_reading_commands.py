@@ -61,8 +61,10 @@ def test_every_command_that_reads_traces_is_here() -> None:
     elsewhere |= {"link", "memory", "roofline"}  # they take programs as well: see their own tests
     elsewhere |= {"compare", "track", "history"}  # they take two runs, or a history: see test_compare
     elsewhere |= {"query"}  # it takes a question as well: see test_query
+    elsewhere |= {"experiment"}  # it keeps a ledger, and takes two runs: see test_experiment
     elsewhere |= {"worksheet"}  # it takes programs and models as well: see test_worksheet
     elsewhere |= {"report"}  # it takes a summary: see test_report
+    elsewhere |= {"publish"}  # it takes a summary: see test_publish
     elsewhere |= {"crosscheck"}  # it takes tables of other tools as well: see test_crosscheck
     elsewhere |= {"bundle"}  # it makes a folder: see test_bundle
     elsewhere |= {"summarize"}  # it writes a document: see test_summarize
