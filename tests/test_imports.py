@@ -55,7 +55,8 @@ TABLE: dict[str, set[str]] = {
     "summary": _BELOW_WORKSPACE | {"workspace", "replay.prove"},
     # Batches start tools and keep a run directory, as captures do.
     "batch": FLOOR | {"process", "rundir", "interrupts", "workspace", "capture", "replay", "summary.document"},
-    "compare": FLOOR | {"summary.document"},
+    # The ledger of experiments keeps documents of its own, read and written as those of summaries are.
+    "compare": FLOOR | {"summary.document", "summary.document_json"},
     "render": FLOOR | {
         *("summary.document", "devices.device", "roofline.points", "roofline.verdict", "timeline.tracks"),
         *("compare.comparison", "compare.parity", "compare.track", "compare.history"),
