@@ -173,15 +173,19 @@ def upload_artifact(plan: ArtifactPlan) -> str:
         for file in plan.files:
             artifact.add_file(str(file.path), name=file.name)
         with client.init(project=plan.project, entity=plan.entity, job_type=_JOB_TYPE) as run:
-            if getattr(run, "disabled", False):
-                raise RocktoolsError(
-                    "artifact-disabled", "the client of W&B is switched off, so nothing was uploaded", hint="WANDB_MODE"
-                )
+            is_off, is_offline = getattr(run, "disabled", False), getattr(run, "offline", False)
             logged = run.log_artifact(artifact, aliases=list(plan.aliases))
-            if getattr(run, "offline", False):  # it has no version before the server has it, and cannot be waited for
-                return f"{plan.name} (kept here, as W&B is offline: `wandb sync` uploads it)"
-            logged.wait()
-            return str(logged.qualified_name)
+            if not is_off and not is_offline:
+                logged.wait()
+        if is_off:
+            raise RocktoolsError(
+                "artifact-disabled",
+                "the client of W&B is switched off, so nothing was uploaded",
+                hint="WANDB_MODE=online",
+            )
+        if is_offline:  # it has no version before the server has it
+            return f"{plan.name} (kept here, as W&B is offline: `wandb sync` uploads it)"
+        return str(logged.qualified_name)
 
 
 def download_artifact(reference: str, folder: Path) -> Path:

@@ -85,7 +85,7 @@ class Run:
         pass
 
     def log_artifact(self, artifact: Artifact, name: str | None = None, aliases: list[str] | None = None) -> Artifact:
-        if self.offline:
+        if self.offline or self.disabled:
             return artifact
         folder = _server() / self.entity / self.project / artifact.name
         place = folder / f"v{len(list(folder.glob('v*')))}"
