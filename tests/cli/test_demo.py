@@ -212,31 +212,3 @@ def test_it_works_in_a_process_of_its_own(tmp_path: Path) -> None:
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout.startswith("SIMULATED")
     assert read_manifest(tmp_path / "run").argv[1:] == ("demo", "-o", "run", *FEW)
-
-
-def test_quickstart_begins_as_the_readme_does_and_ends_with_commands_that_work(tmp_path: Path) -> None:
-    environment, bash = Path(sys.prefix), shutil.which("bash")
-    if bash is None or not (environment / "bin/activate").is_file() or not (environment / "bin/rocktools").is_file():
-        pytest.skip("rocktools is not installed into a virtual environment here")
-    repository = Path(__file__).resolve().parents[2]
-    checkout = tmp_path / "a checkout"  # with a space in its path
-    (checkout / ".venv").mkdir(parents=True)
-    (checkout / ".venv/bin").symlink_to(environment / "bin")
-    (checkout / "scripts").symlink_to(repository / "scripts")
-    shutil.copy(repository / "pyproject.toml", checkout)
-    stamp = 'cksum <pyproject.toml >.venv/installed-core && PATH="/usr/bin:/bin" scripts/quickstart'
-    ran = subprocess.run([bash, "-c", stamp], cwd=checkout, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
-    readme = (repository / "README.md").read_text(encoding="utf-8")
-    assert readme.split("$ rocktools kernels run --top 6\n")[1].split("```")[0] in ran.stdout
-    commands = [line for line in ran.stdout.split("Go on in this shell")[1].splitlines() if line.startswith("  ")]
-    assert len(commands) == 4
-    ran = subprocess.run(
-        [bash, "-ec", "\n".join(["PATH=/usr/bin:/bin", *commands, "command -v rocktools"])],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.startswith("SIMULATED")
