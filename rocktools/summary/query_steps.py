@@ -85,12 +85,12 @@ def answer_slow_step(summary: Summary, asked: Asked, top_count: int | None) -> A
     step, how = _step_named(steps, asked)
     others = _others(steps, step)
     label = _label(step)
-    if not step.is_counted or not others:
-        reason = f"{label} does not count: it is {'warm-up' if step.is_warmup else 'cut by the trace'}"
-        if step.is_counted:
-            reason = f"there is no other step of its class to compare {label} with"
-        absent = Missing(absence=Absence.NOT_COLLECTED, reason=f"{reason}; it took {format_duration(step.duration_ns)}")
+    if not others:
+        reason = f"there is no other step to compare {label} with; it took {format_duration(step.duration_ns)}"
+        absent = Missing(absence=Absence.NOT_COLLECTED, reason=reason)
         return cannot_answer(asked.intent, absent, asked.slots, ("rocktools ledger RUN --part steps",))
+    if not step.is_counted:
+        return _answer_uncounted(summary, steps, step, asked, _DEFAULT_COUNT if top_count is None else top_count)
     middle = median(each.duration_ns for each in others)
     difference = step.duration_ns - middle
     longest = max(each.duration_ns for each in others)
@@ -119,6 +119,66 @@ def answer_slow_step(summary: Summary, asked: Asked, top_count: int | None) -> A
     )
 
 
+def _answer_uncounted(summary: Summary, steps: Steps, step: JobStep, asked: Asked, limit: int) -> Answer:
+    """A step that no number is made of: why not, how long it took, and the host's waits around it."""
+    counted = tuple(each for each in steps.series if each.is_counted and each is not step)
+    middle = median(each.duration_ns for each in counted)
+    compared = _Compared(
+        step=step,
+        others=counted,
+        median_ns=middle,
+        difference_ns=step.duration_ns - middle,
+        is_slow=step.duration_ns > max(each.duration_ns for each in counted)
+        and step.duration_ns - middle > SLOW_RATIO * middle,
+    )
+    is_first = not any(each.run == step.run and each.step_index < step.step_index for each in counted)
+    if not step.is_warmup:
+        why = "the trace holds only a part of it"
+    elif is_first:
+        why = "it is warm-up: compilation, autotuning, or the first runs of a program"
+    else:
+        why = (
+            "during it the host compiled, autotuned or loaded an executable, though steps that count came before: "
+            "a recompilation, as an input of another shape brings about"
+        )
+    waits = _waits_around(summary, step)
+    sentences = [
+        f"{_label(step).capitalize()} does not count: {why}.",
+        _verdict(compared, max(each.duration_ns for each in counted)),
+        "What ran in it is not in the summary, which is of the steps that count.",
+    ]
+    if waits:
+        longest = max(each.duration_ns for _, each in waits)
+        sentences.append(
+            f"In it and up to the next step devices waited for the host for up to {format_duration(longest)}."
+        )
+    tables = (
+        () if not waits else (_gap_table(summary, waits, "waits around it, of those that the summary keeps", limit),)
+    )
+    return Answer(
+        intent=asked.intent,
+        slots=asked.slots,
+        is_answered=True,
+        sentences=tuple(sentences),
+        facts=_facts(steps, compared),
+        tables=tables,
+        commands=(f"rocktools ledger RUN --step {step.step_index}", "rocktools rules check RUN"),
+    )
+
+
+def _waits_around(summary: Summary, step: JobStep) -> list[tuple[str, Gap]]:
+    """Gaps in a step, and in front of the next one, that the host made; the longest first."""
+    if isinstance(summary.gaps, Missing):
+        return []
+    return [
+        (pointer("gaps", "longest", at), each)
+        for at, each in enumerate(summary.gaps.longest)
+        if each.run == step.run
+        and each.cause == "host_wait"
+        and (each.step_index == step.step_index or (each.step_index == step.step_index + 1 and each.is_between_steps))
+    ]
+
+
 def _step_named(steps: Steps, asked: Asked) -> tuple[JobStep, list[str]]:
     """The step by the job's own number, else by its index."""
     if not steps.series:
@@ -128,7 +188,10 @@ def _step_named(steps: Steps, asked: Asked) -> tuple[JobStep, list[str]]:
     if "step" not in asked.slots:
         counted = [each for each in steps.series if each.is_counted] or list(steps.series)
         longest = max(counted, key=lambda each: each.duration_ns)
-        return longest, [f"The longest step is {_label(longest)}, {format_duration(longest.duration_ns)}."]
+        return longest, [
+            f"The longest step that counts is {_label(longest)}, {format_duration(longest.duration_ns)}.",
+            *_longer_uncounted(steps, longest),
+        ]
     wanted = number_of(asked.slots["step"])
     numbered = [each for each in steps.series if each.step_number == wanted]
     if numbered:
@@ -141,6 +204,18 @@ def _step_named(steps: Steps, asked: Asked) -> tuple[JobStep, list[str]]:
         )
     has_numbers = any(each.step_number is not None for each in steps.series)
     return indexed[0], [f"No step has the number {wanted}; this is the one of index {wanted}."] if has_numbers else []
+
+
+def _longer_uncounted(steps: Steps, longest: JobStep) -> list[str]:
+    """Steps that do not count and took longer than any that does."""
+    longer = [
+        each
+        for each in steps.series
+        if not each.is_counted and each.is_complete and each.duration_ns > longest.duration_ns
+    ]
+    return [
+        f"{_label(each).capitalize()} took {format_duration(each.duration_ns)}, and does not count." for each in longer
+    ]
 
 
 def _label(step: JobStep) -> str:
@@ -297,14 +372,12 @@ def _gaps(summary: Summary, step: JobStep, limit: int) -> AnswerTable | None:
     ]
     if not records:
         return None
-    return answer_table(
-        "gaps",
-        "its longest gaps, of those that the summary keeps",
-        _GAP_CELLS,
-        records,
-        evidence=summary.gaps.evidence,
-        top_count=limit,
-    )
+    return _gap_table(summary, records, "its longest gaps, of those that the summary keeps", limit)
+
+
+def _gap_table(summary: Summary, records: Sequence[tuple[str, Gap]], title: str, limit: int) -> AnswerTable:
+    assert not isinstance(summary.gaps, Missing)
+    return answer_table("gaps", title, _GAP_CELLS, records, evidence=summary.gaps.evidence, top_count=limit)
 
 
 def _host(summary: Summary, compared: _Compared) -> list[str]:

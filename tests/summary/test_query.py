@@ -476,7 +476,7 @@ def test_step_that_is_like_the_others_is_not_called_slow(scoped_summary: Summary
 def test_step_is_named_by_the_number_of_the_job_else_by_its_index(scoped_summary: Summary) -> None:
     summary = _steps(scoped_summary, [1000, 1010, 2000, 1005])
     assert ask(summary, "why is step 2 slow?").sentences[0] == "No step has the number 2; this is the one of index 2."
-    assert ask(summary, "which step is slowest?").sentences[0] == "The longest step is step 12, 2 µs."
+    assert ask(summary, "which step is slowest?").sentences[0] == "The longest step that counts is step 12, 2 µs."
     with pytest.raises(UsageError) as caught:
         ask(summary, "why is step 99 slow?")
     assert (caught.value.reference, caught.value.hint) == ("unknown-step", "steps: 10 to 13")
@@ -493,13 +493,36 @@ def test_step_is_compared_within_its_class(scoped_summary: Summary) -> None:
     assert "of class heavy" in answer.sentences[0]
 
 
-def test_step_that_does_not_count_is_not_compared(scoped_summary: Summary) -> None:
+@pytest.mark.parametrize(
+    "number, why",
+    [(10, "it is warm-up: compilation, autotuning"), (12, "a recompilation, as an input of another shape")],
+)
+def test_step_that_does_not_count_says_why_and_how_long_it_took(scoped_summary: Summary, number: int, why: str) -> None:
+    """Warm-up at the beginning is one thing, and behind steps that count another: the host compiled again."""
     summary = _steps(scoped_summary, [1000, 1010, 2000, 1005])
     steps = summary.steps
-    series = (replace(steps.series[0], is_counted=False, is_warmup=True), *steps.series[1:])  # type: ignore[union-attr]
-    answer = ask(replace(summary, steps=replace(steps, series=series)), "why is step 10 slow?")
+    series = tuple(
+        replace(each, is_counted=each.step_number != number, is_warmup=each.step_number == number)
+        for each in steps.series  # type: ignore[union-attr]
+    )
+    wait = any_record(
+        Gap, Random(9), run="run", step_index=3, is_between_steps=True, cause="host_wait", duration_ns=777_000
+    )
+    gaps = replace(summary.gaps, longest=(wait, replace(wait, step_index=2, is_between_steps=True, duration_ns=5)))
+    answer = ask(replace(summary, steps=replace(steps, series=series), gaps=gaps), f"why is step {number} slow?")
+    assert answer.is_answered
+    assert answer.sentences[0].startswith(f"Step {number} does not count: ")
+    assert why in answer.sentences[0]
+    facts = {each.name: each.value for each in answer.facts}
+    others = [duration for at, duration in enumerate([1000, 1010, 2000, 1005]) if 10 + at != number]
+    assert facts["others_median_ns"] == median(others)
+    assert any("up to 777 µs" in each for each in answer.sentences) == (number == 12)
+
+
+def test_one_step_alone_is_compared_with_nothing(scoped_summary: Summary) -> None:
+    answer = ask(_steps(scoped_summary, [1000]), "why is step 10 slow?")
     assert not answer.is_answered
-    assert "step 10 does not count: it is warm-up; it took 1 µs" in answer.sentences[0]
+    assert "no other step to compare step 10 with; it took 1 µs" in answer.sentences[0]
 
 
 # Devices
