@@ -148,7 +148,7 @@ def metadata_of(summary: Summary) -> dict[str, Any]:
         "component_map": metadata.component_map,
         "faults_count": severities["fault"],
         "warnings_count": severities["warning"],
-        "candidates": [candidate.candidate_id for candidate in summary.candidates],
+        "candidates": list(dict.fromkeys(candidate.candidate_id for candidate in summary.candidates)),
     }
     found |= {name: _value(metadata.job.get(name)) for name in _JOB_KEYS}
     found |= {name: _value(provenance.facts.get(name)) for name in _PROVENANCE_KEYS}
