@@ -27,7 +27,8 @@ from rocktools.capture.compute_folder import (
     require_fresh_place,
     write_marker,
 )
-from rocktools.capture.compute_outcome import WorkloadOutcome, read_outcome, read_peaks_outcome
+from rocktools.capture.compute_messages import find_lasting_fault, scan_output
+from rocktools.capture.compute_outcome import Verdict, WorkloadOutcome, read_outcome, read_peaks_outcome
 from rocktools.capture.environment import redact_argv, redact_text
 from rocktools.capture.known_texts import read_tail
 from rocktools.errors import CaptureError, RocktoolsError
@@ -155,8 +156,12 @@ def run_analysis(
         if result.stopped_by is not Stop.NONE:
             return _stopped(attempt, result)
         if result.exit_code != 0:
+            said = _explain(run, job, attempt.number, part)
+            attempt = replace(attempt, findings=tuple(_document(finding) for finding in said))
             what = f"rocprof-compute analyze ended with {_ending(result)}; its output: {log}"
-            return replace(attempt, state=JobState.FAILED, reason="analysis-failed", what=what)
+            cause = find_lasting_fault(said)
+            reason, what = ("analysis-failed", what) if cause is None else (cause.rule, cause.message)
+            return replace(attempt, state=JobState.FAILED, reason=reason, what=redact_text(what))
         written = _files_of(each.output)
         if not written:
             what = f"rocprof-compute analyze ended well and wrote nothing to {each.output.name}; its output: {log}"
@@ -235,7 +240,10 @@ def _conclude(
     outcome: WorkloadOutcome,
     doubts: Sequence[Finding],
 ) -> Attempt:
-    findings = [*doubts, *outcome.findings]
+    is_good = result.stopped_by is Stop.NONE and outcome.is_complete and not has_fault(outcome.findings)
+    said = [] if is_good else _explain(run, job, attempt.number)
+    seen = [] if result.stopped_by is Stop.INTERRUPT else outcome.findings
+    findings = [*doubts, *said, *seen]
     filled = [each for each in outcome.passes if each.launches_count]
     attempt = replace(
         attempt,
@@ -250,13 +258,26 @@ def _conclude(
     )
     if result.stopped_by is not Stop.NONE:
         return _stopped(attempt, result)
-    if not outcome.is_complete or has_fault(findings):
-        faults = [each for each in findings if each.severity is Severity.FAULT]
-        reason, what = (faults[0].rule, faults[0].message) if faults else ("compute-incomplete", outcome.verdict.value)
-        said = "" if result.exit_code == 0 else _last_words(run, job, attempt.number)
-        what = f"{what}; it said: {said}" if said else what
+    if not is_good:
+        reason, what = _why(run, job, attempt, outcome, said)
         return replace(attempt, state=JobState.FAILED, reason=reason, what=redact_text(what))
     return replace(attempt, state=JobState.DONE, files=_hashes(run, run / attempt.folder, job.name))
+
+
+def _explain(run: Path, job: Job, number: int, part: str = "") -> list[Finding]:
+    """What the output of a run that is no good says, where its texts are known."""
+    return scan_output(*(_log(run, job, number, stream, part) for stream in ("stdout", "stderr")))
+
+
+def _why(run: Path, job: Job, attempt: Attempt, outcome: WorkloadOutcome, said: Sequence[Finding]) -> tuple[str, str]:
+    """The reason of a run that is no good, and a sentence: what the tool said, where that is known to stay so."""
+    cause = None if outcome.verdict is Verdict.INCOMPLETE else find_lasting_fault(said)
+    if cause is not None:
+        return cause.rule, cause.message
+    faults = [each for each in outcome.findings if each.severity is Severity.FAULT]
+    reason, what = (faults[0].rule, faults[0].message) if faults else ("compute-incomplete", outcome.verdict.value)
+    words = "" if attempt.exit_code == 0 else _last_words(run, job, attempt.number)
+    return reason, f"{what}; it said: {words}" if words else what
 
 
 def _last_words(run: Path, job: Job, number: int) -> str:

@@ -15,8 +15,9 @@ from rocktools.batch.kernel_times import TracedTimes, read_times, time_of
 from rocktools.errors import NothingToRead, UsageError
 from rocktools.findings import Finding, Severity
 from rocktools.units import count_noun
-from rocktools.workspace.compute_quantities import ComputeQuantities, build_compute_quantities, shortened
+from rocktools.workspace.compute_quantities import ComputeQuantities, build_compute_quantities
 from rocktools.workspace.compute_results import ComputeResults, read_compute_results
+from rocktools.workspace.tool_doubts import SHARES, shortened
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +103,8 @@ def gather(arguments: Sequence[str | Path], options: GatherOptions | None = None
 def keep_metrics(gathered: Gathered, pattern: str | None) -> pd.DataFrame:
     """COMPUTE_METRICS of the kernels that were gathered, and of whole workloads: values as the tool has them.
 
+    Only a share of a peak has another unit: the tool's table has one for each metric, which is that of the peak.
+
     Args:
         pattern: only metrics whose name or id has a match of this regex; None: all.
 
@@ -129,7 +132,9 @@ def keep_metrics(gathered: Gathered, pattern: str | None) -> pd.DataFrame:
             hint="raw counters have none: rocprof-compute analyze --output-format db makes them; names are as in its "
             "tables: 'L2-Fabric Read BW', 2.1.24",
         )
-    return metrics[is_kept].reset_index(drop=True)
+    kept = metrics[is_kept].reset_index(drop=True)
+    is_share = kept["value_name"].isin(SHARES)
+    return kept.assign(unit=kept["unit"].astype(object).mask(is_share, "%").astype("category"))
 
 
 def _pattern(text: str | None) -> re.Pattern[str] | None:

@@ -10,8 +10,8 @@ from rocktools.batch.gathered_tables import FORMATS, KernelValues
 from rocktools.evidence import weakest
 from rocktools.findings import Finding, Severity
 from rocktools.units import count_noun
-from rocktools.workspace.compute_quantities import shortened
 from rocktools.workspace.compute_roofline import ComputeRoofline, LaunchWork, build_compute_roofline
+from rocktools.workspace.tool_doubts import shortened
 from rocktools.workspace.used_device import DeviceOptions
 
 _WHOLE_RATIO = 0.02  # by which the formats may miss the total

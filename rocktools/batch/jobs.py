@@ -166,21 +166,28 @@ def job_folder(job: Job) -> str:
     return f"{KERNELS_FOLDER}/{job.name}" if job.kind is JobKind.KERNEL else job.name
 
 
-def require_commands(work: Work) -> None:
+def require_commands(work: Work) -> list[Finding]:
     """Check that every command line of the batch can be built for this tool, before anything is made.
+
+    Returns:
+        Doubts about what they will do, each kind once.
 
     Raises:
         UsageError: the plan asks for what this tool does not take, or a path cannot be handed over.
         CaptureError: this version lacks what the plan asks for.
     """
+    commands = []
     for job in list_jobs(work):
         folder = work.run / job_folder(job) / "attempt-1"
         if job.kind is JobKind.PEAKS:
-            build_peaks_command(work, folder, None)
+            commands.append(build_peaks_command(work, folder, None))
         elif job.kind is JobKind.ANALYSIS:
             analysis_output(work.tool)
-    for kernel in work.kernels:
-        build_kernel_command(work, kernel, work.run / KERNELS_FOLDER / kernel.planned.name / "attempt-1", None)
+        else:
+            kernel = next(each for each in work.kernels if each.planned.name == job.name)
+            commands.append(build_kernel_command(work, kernel, folder, None))
+    findings = [finding for command in commands for finding in command.findings]
+    return list({finding.rule: finding for finding in reversed(findings)}.values())[::-1]
 
 
 def expected_launches(work: Work, kernel: CheckedKernel) -> int | None:

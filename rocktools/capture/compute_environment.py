@@ -15,7 +15,7 @@ _RANK = re.compile(
 )
 # What would reach into the tool's own Python, or load a library into it and into what it starts. ROCPROF picks the
 # backend, and the tool's own settings are ours to make.
-_STEERING = re.compile(r"LD_PRELOAD|PYTHONPATH|PYTHONHOME|PYTHONSTARTUP|ROCPROF|ROCPROFCOMPUTE_\w+|ROOFLINE_BIN")
+_STEERING = re.compile(r"LD_PRELOAD|PYTHONPATH|PYTHONHOME|PYTHONSTARTUP|ROCPROF|ROCPROFCOMPUTE_\w+")
 # Other ways to hide devices, which count among those that HIP_VISIBLE_DEVICES leaves, or instead of them.
 _DEVICE = re.compile(r"CUDA_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|HIP_VISIBLE_DEVICES")
 # Which counters share a pass depends on the order of Python's sets: the same for all kernels of a batch.

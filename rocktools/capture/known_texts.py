@@ -10,7 +10,7 @@ import functools
 import io
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TextIO
@@ -48,16 +48,19 @@ def scan_stderr(text: str, where: str) -> list[Finding]:
         text: what was written.
         where: the file it comes from, for the findings.
     """
-    return _scan(_lines(io.StringIO(text, newline="")), where)
+    return _scan(_lines(io.StringIO(text, newline="")), where, KNOWN_TEXTS)
 
 
-def scan_stderr_file(path: Path) -> list[Finding]:
+def scan_stderr_file(path: Path, *, texts: Sequence[KnownText] = KNOWN_TEXTS) -> list[Finding]:
     """The same for a file of any size, some hundred lines at a time.
+
+    Args:
+        texts: to look for; of several that find something in a line, the first.
 
     Raises:
         InputError: it cannot be read.
     """
-    return _scan(_lines_of_file(path), str(path))
+    return _scan(_lines_of_file(path), str(path), texts)
 
 
 def opened_files(text: str) -> list[OpenedFile]:
@@ -129,19 +132,21 @@ class _Tally:
                     kept.setdefault(value)
 
 
-def _scan(lines: Iterator[str], where: str) -> list[Finding]:
+def _scan(lines: Iterator[str], where: str, texts: Sequence[KnownText]) -> list[Finding]:
     tallies: dict[str, _Tally] = {}
     line_number = 1
     while batch := list(itertools.islice(lines, _BATCH_LINES)):
         text = "".join(batch)
-        rows = [row for row in KNOWN_TEXTS if any(needle in text for needle in row.needles)]
+        rows = [row for row in texts if any(needle in text for needle in row.needles)]
         for line in batch:
             for row in rows:
                 if any(needle in line for needle in row.needles) and (match := row.pattern.search(line)):
                     tallies.setdefault(row.rule, _Tally(line_number)).add(row.read_values(match))
                     break
             line_number += line.endswith("\n")  # as editors count
-    return [_finding(row, tallies[row.rule], where) for row in KNOWN_TEXTS if row.rule in tallies]
+    first = {row.rule: row for row in reversed(texts)}
+    order = dict.fromkeys(row.rule for row in texts)
+    return [_finding(first[rule], tallies[rule], where) for rule in order if rule in tallies]
 
 
 def _finding(row: KnownText, tally: _Tally, where: str) -> Finding:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,8 +21,6 @@ if TYPE_CHECKING:
     from rocktools.workspace.programs import FoundProgram
 
 _path = click.Path(path_type=Path)
-_GATHERING = "rocktools.cli.batch_collect"
-_GATHERING_COMMANDS = ("collect", "compare")
 _OPTIONAL_OF_PLAN = ("reason", "total_ns", "level", "component", "kernel_name", "dispatches_count", "place_index")
 
 
@@ -32,18 +28,14 @@ class _BatchGroup(click.Group):
     """The commands of this module, and those that gather results, which are imported when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*super().list_commands(ctx), *(_GATHERING_COMMANDS if _has_gathering() else ())]
+        return ["plan", "run", "collect", "compare"]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name in _GATHERING_COMMANDS and _has_gathering():
-            command = getattr(importlib.import_module(_GATHERING), cmd_name)
-            assert isinstance(command, click.Command)
-            return command
+        if cmd_name in ("collect", "compare"):
+            from rocktools.cli import batch_collect
+
+            return batch_collect.collect if cmd_name == "collect" else batch_collect.compare
         return super().get_command(ctx, cmd_name)
-
-
-def _has_gathering() -> bool:
-    return importlib.util.find_spec(_GATHERING) is not None
 
 
 @click.group("batch", cls=_BatchGroup)
@@ -99,9 +91,10 @@ def plan(
     compute_version: str,
     start_up_s: float,
 ) -> int:
-    """Pick kernels, take out the replays that are missing, and write what a batch would do as a YAML file to edit.
+    """Pick kernels and write what a batch would do with them, as a YAML file to edit.
 
-    PATHS are traces, profiles or run directories, whose kernels are ranked. Collectives, copies, what cannot be taken
+    PATHS are traces, profiles or run directories, whose kernels are ranked. Replays that are missing are taken out of
+    the program. Collectives, copies, what cannot be taken
     out of its job, and replays without a proof are listed as refused, with the reason. Runs and time are estimated.
     """
     from rocktools.batch.plan import parse_passes

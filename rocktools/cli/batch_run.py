@@ -87,8 +87,8 @@ def run(
         has_peaks=has_peaks,
         has_analysis=has_analysis,
     )
-    require_commands(work)
-    emit_findings([*check_compute_version(work.tool.version), *check_levels(kernels)])
+    doubts = require_commands(work)
+    emit_findings([*check_compute_version(work.tool.version), *check_levels(kernels), *(doubts if dry_run else ())])
     if dry_run:
         click.echo(_script(work, resumes=resume), nl=False)
         return EXIT_GOOD
@@ -166,8 +166,9 @@ def _show(run: Path, report: BatchReport) -> int:
     from rocktools.batch.tables import BATCH_RESULTS, RESULT_EVIDENCE, build_result_rows
     from rocktools.render.table import table_from_spec
 
+    frame = build_result_rows(report.state)
     table = table_from_spec(
-        build_result_rows(report.state),
+        frame.drop(columns=[name for name in frame.columns if frame[name].isna().all()]),
         BATCH_RESULTS,
         evidence=RESULT_EVIDENCE,
         title=_title(report.state),

@@ -20,6 +20,7 @@ from rocktools.sources.compute_analysis.results import ComputeWorkload
 from rocktools.sources.compute_analysis.tool_version import LINES_OF_128_BYTES, WHOLE_READS, ToolVersion
 from rocktools.units import count_noun, format_ratio
 from rocktools.workspace.compute_results import ComputeResults
+from rocktools.workspace.tool_doubts import check_tool_values, shortened
 from rocktools.workspace.tool_eras import LINES, separate_eras
 from rocktools.workspace.tool_metrics import (
     AVERAGED,
@@ -90,7 +91,6 @@ _BY_DIES = frozenset(
         "lds_access_ratio",
     }
 )
-_LONGEST_NAME = 60  # in findings
 _EQUAL_RATIO = 1e-4  # up to which two values count as equal: the tool's tables have six decimals
 
 
@@ -141,7 +141,7 @@ def build_compute_quantities(results: ComputeResults) -> ComputeQuantities:
         frame=frame,
         versions=versions,
         hidden=separated.hidden,
-        findings=(*findings, *separated.findings, *_check_peaks(results.metrics), *_check_differences(frame)),
+        findings=(*findings, *separated.findings, *check_tool_values(results), *_check_differences(frame)),
     )
 
 
@@ -359,39 +359,6 @@ def _known_reasons(kernel: _Kernel, quantity: str, tool: ToolValue) -> list[str]
 
 def _if(since: bool | None) -> str:
     return "" if since is False else "if the version is so old: "
-
-
-def shortened(kernel: str) -> str:
-    """A kernel's name for a finding: names of templates are longer than any line."""
-    return kernel if len(kernel) <= _LONGEST_NAME else f"{kernel[:_LONGEST_NAME]}..."
-
-
-def _check_peaks(metrics: pd.DataFrame) -> list[Finding]:
-    """Shares of a peak above 100 %, of each kernel."""
-    is_share = metrics["value_name"].isin(["Pct of Peak", "Percent of Peak"]) | (
-        metrics["unit"].isin(["Pct", "Percent"]) & metrics["value_name"].isin(["Avg", "Value", "Max"])
-    )
-    above = metrics[is_share.to_numpy(dtype=np.bool_) & (metrics["value"] > 100.01).to_numpy()]
-    findings = []
-    groups = above.astype({"kernel_name": object}).fillna({"kernel_name": "whole workload"})
-    for (workload, kernel), rows in groups.groupby(["workload", "kernel_name"], observed=True, sort=True):
-        largest = rows.loc[rows["value"].idxmax()]
-        names = list(dict.fromkeys(rows["metric_name"].astype(str)))
-        findings.append(
-            Finding(
-                rule="above-peak",
-                severity=Severity.WARNING,
-                where=f"{workload}: {shortened(str(kernel))}",
-                message=(
-                    f"rocprof-compute has {count_noun(len(names), 'metric')} above 100 %: "
-                    f"{', '.join(names[:3])}{', ...' if len(names) > 3 else ''}; the largest is "
-                    f"{largest['value']:,.4g} %"
-                ),
-                numbers={"metrics_count": len(names), "largest_ratio": float(largest["value"]) / 100},
-                advice="counters of different passes, a wrong peak or clock: do not use them",
-            )
-        )
-    return findings
 
 
 def _check_differences(frame: pd.DataFrame) -> list[Finding]:

@@ -169,6 +169,25 @@ def test_what_the_tool_said_is_told(tmp_path, monkeypatch):
     assert last.what.endswith("it said: ERROR Profiling execution failed.")
 
 
+def test_a_known_cause_is_told_with_what_helps_and_not_tried_again(tmp_path, monkeypatch, capsys):
+    bench = make_bench(tmp_path, ["k1", "k2"])
+    text = "Unable_to_detect_a_complete_local_ROCm_installation"
+    assert bench(monkeypatch, "--no-peaks", "--no-analysis", faults=f"says:{text}@k1") == 1
+    assert bench.states == {"k1": "failed", "k2": "done"}
+    [attempt] = bench.state.job("k1").attempts
+    assert attempt.reason == "compute-rocm-not-found"
+    assert "ROCM_VER=7.13.0" in capsys.readouterr().err
+
+
+def test_an_analysis_under_pandas_3_says_which_python_helps(tmp_path, monkeypatch, capsys):
+    bench = make_bench(tmp_path, ["k1"])
+    assert bench(monkeypatch, "--no-peaks", faults="analyze-fails") == 1
+    last = bench.state.job("analysis").last
+    assert last is not None
+    assert last.reason == "compute-needs-old-pandas"
+    assert "--compute-python names a Python with pandas<3" in capsys.readouterr().err
+
+
 def test_what_takes_too_long_is_stopped_with_all_its_processes_and_not_tried_again(tmp_path, monkeypatch):
     bench = make_bench(tmp_path, ["k1", "k2"])
     code = bench(monkeypatch, "--no-peaks", "--no-analysis", "--timeout", "2", faults="hang:0@k1", passes=1)

@@ -17,6 +17,7 @@ FAULTS = {
     "extra-kernel": "another kernel is counted too",
     "exit-code": "CODE: at the end, with everything written",
     "workload-fails": "[PASS]: the application counts as failed in this pass: exit code 1, half a folder",
+    "says": "TEXT: `profile` prints this, with `_` for blanks, and ends with exit code 1, before it runs anything",
     "half-folder": "log, plan and facts are written, and then it ends with exit code 1",
     "hang": "[PASS]: never ends, in this pass, with the application running",
     "hang-ignoring-sigint": "[PASS]: as hang, but SIGINT does nothing",

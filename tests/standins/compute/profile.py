@@ -64,6 +64,8 @@ def run_profile(options: argparse.Namespace, release: Release, faults: Faults) -
         if not passes:
             console_error("No performance counters to collect, please check the provided profiling filters")
         write_plan(target, passes, release)
+        if "says" in faults:
+            console_error(faults.argument("says").replace("_", " "))
         if "half-folder" in faults:
             console_error("Profiling execution failed.")
         collected = _collect(passes, words, options, release, scenario, faults, patterns, iterations, target)
