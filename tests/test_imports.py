@@ -57,7 +57,8 @@ TABLE: dict[str, set[str]] = {
     "batch": FLOOR | {"process", "rundir", "interrupts", "workspace", "capture", "replay", "summary.document"},
     # The ledger of experiments keeps documents of its own, read and written as those of summaries are.
     "compare": FLOOR | {"summary.document", "summary.document_json"},
-    "render": FLOOR | {
+    "render": FLOOR
+    | {
         *("summary.document", "devices.device", "roofline.points", "roofline.verdict", "timeline.tracks"),
         *("compare.comparison", "compare.parity", "compare.track", "compare.history"),
     },

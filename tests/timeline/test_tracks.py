@@ -27,7 +27,7 @@ def test_nothing_of_a_lane_overlaps_and_there_are_as_many_lanes_as_run_at_once(p
     for lane in set(lanes.tolist()):
         mine = lanes == lane
         assert (start[mine][1:] >= end[mine][:-1]).all()
-    # How many run at once, one that has no length with those it lies in: the last lane is needed by the fullest instant.
+    # How many run at once, one without length with those it lies in: the last lane is needed by the fullest instant.
     at_once = [int(((start <= t) & (np.maximum(end, start + 1) > t)).sum()) for t in range(55)]
     assert lanes.max(initial=-1) + 1 <= max(at_once)
     if (end > start).all():
