@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from rocktools.compare.compare_operations import compare_operations, compare_regions
 from rocktools.compare.comparison import (
@@ -16,19 +18,21 @@ from rocktools.compare.comparison import (
 )
 from rocktools.compare.parity import Gate, Parity, check_parity
 from rocktools.compare.significance import (
+    LEAST_SAMPLES,
     SIGNIFICANT_RATIO,
-    Difference,
     Verdict,
     compare_series,
-    hold_holm,
+    compare_tails,
+    joint_probabilities,
     least_probability,
 )
 from rocktools.compare.split import Amount, split_difference
+from rocktools.compare.verdict import describe_comparison
 from rocktools.compare.work import Key, SharedWork, step_flop, works_of_buckets
-from rocktools.summary.document import LedgerBucket, Missing, OverlapMeans, Statistics, Steps, Summary
+from rocktools.summary.document import LedgerBucket, Missing, Steps, Summary
 from rocktools.units import format_si
 
-MATERIAL_RATIO = 0.005
+MATERIAL_RATIO = 0.001
 """Buckets with less of the span than this on both sides are shown, and not judged."""
 
 _OTHER_WORK_RATIO = 0.01
@@ -47,23 +51,28 @@ def compare_summaries(
         allowed, is_strict: as `check_parity` takes them.
     """
     parity = check_parity(before, after, allowed=allowed, is_strict=is_strict)
-    if parity.gate is Gate.CLOSED:
-        return _of_parity(before, after, parity)
-    basis, steps, tails = _steps(before, after)
+    compared = _of_parity(before, after, parity)
+    if parity.gate is not Gate.CLOSED:
+        compared = _compared(compared, before, after)
+    return replace(compared, verdict=describe_comparison(compared))
+
+
+def _compared(compared: Comparison, before: Summary, after: Summary) -> Comparison:
+    basis, series = _step_series(before, after)
     reasons = [
         f"{name} of {side}: {block.reason}"
         for name in ("steps", "ledger", "overlap", "operations", "families")
         for side, summary in (("before", before), ("after", after))
         if isinstance(block := getattr(summary, name), Missing)
     ]
-    reasons += _other_work(before, after)
+    reasons += [*_other_work(before, after), *_other_programs(before, after)]
     span = before.overlap.mean.span_ns if not isinstance(before.overlap, Missing) else None
     return replace(
-        _of_parity(before, after, parity),
+        compared,
         basis=basis,
-        steps=steps,
-        p90_before_ns=tails[0],
-        p90_after_ns=tails[1],
+        steps=compare_series(*series),
+        tail=compare_tails(*series),
+        between=compare_series(_between_steps(before.steps), _between_steps(after.steps)),
         classes=_classes(before.steps, after.steps),
         shares=_shares(before, after),
         buckets=_buckets(before, after, span),
@@ -77,14 +86,15 @@ def compare_summaries(
 def _of_parity(before: Summary, after: Summary, parity: Parity) -> Comparison:
     return Comparison(
         schema=SCHEMA,
+        verdict="",
         before=before.title,
         after=after.title,
         is_simulated=before.is_simulated or after.is_simulated,
         parity=parity,
         basis="",
         steps=None,
-        p90_before_ns=None,
-        p90_after_ns=None,
+        tail=None,
+        between=None,
         classes=(),
         shares=(),
         buckets=(),
@@ -106,23 +116,21 @@ def _other_work(before: Summary, after: Summary) -> list[str]:
     ]
 
 
-def _steps(before: Summary, after: Summary) -> tuple[str, Difference | None, tuple[float | None, float | None]]:
-    """Steps of logs where both have one, else of the traces; the 90th percentiles beside them."""
-    logs = (before.step_log, after.step_log)
-    if not any(isinstance(log, Missing) for log in logs):
-        series = [_logged(summary) for summary in (before, after)]
-        if all(series):
-            tails = tuple(_tail(None if isinstance(log, Missing) else log.statistics) for log in logs)
-            return "unprofiled", compare_series(*series), (tails[0], tails[1])
-    found = [_counted(summary.steps) for summary in (before, after)]
-    tails = tuple(
-        _tail(None if isinstance(steps, Missing) else steps.statistics) for steps in (before.steps, after.steps)
-    )
-    return "profiled", compare_series(*found), (tails[0], tails[1])
+def _other_programs(before: Summary, after: Summary) -> list[str]:
+    """Whether no program of one run is in the other: what another job looks like where no settings are known."""
+    names = [{name.partition(" (")[0] for name in summary.metadata.programs} for summary in (before, after)]
+    if not all(names) or names[0] & names[1]:
+        return []
+    told = [", ".join(sorted(side)[:3]) for side in names]
+    return [f"no program has the same name: {told[0]} before, {told[1]} after; is it the same job?"]
 
 
-def _tail(statistics: Statistics | None) -> float | None:
-    return None if statistics is None else statistics.p90_ns
+def _step_series(before: Summary, after: Summary) -> tuple[str, tuple[list[float], list[float]]]:
+    """Steps of logs where both have one, else of the traces."""
+    logs = _logged(before), _logged(after)
+    if all(logs):
+        return "unprofiled", logs
+    return "profiled", (_counted(before.steps), _counted(after.steps))
 
 
 def _logged(summary: Summary) -> list[float]:
@@ -139,6 +147,18 @@ def _counted(steps: Steps | Missing, step_class: str | None = None) -> list[floa
         for step in steps.series
         if step.is_counted and (step_class is None or step.step_class == step_class)
     ]
+
+
+def _between_steps(steps: Steps | Missing) -> list[float]:
+    """What lies between the end of a step and the start of the next, on a mean device: no step's time has it."""
+    found: defaultdict[tuple[str, int], list[float]] = defaultdict(list)
+    for device in () if isinstance(steps, Missing) else steps.devices:
+        ordered = sorted(device.samples, key=lambda sample: sample.step_index)
+        for one, following in pairwise(ordered):
+            if following.step_index == one.step_index + 1 and one.is_counted and following.is_counted:
+                gap = following.start_ns - one.start_ns - one.duration_ns
+                found[device.run, one.step_index].append(float(gap))
+    return [sum(gaps) / len(gaps) for gaps in found.values()]
 
 
 def _classes(before: Steps | Missing, after: Steps | Missing) -> tuple[ClassDelta, ...]:
@@ -161,13 +181,18 @@ def _shares(before: Summary, after: Summary) -> tuple[ShareDelta, ...]:
     if isinstance(before.overlap, Missing) or isinstance(after.overlap, Missing):
         return ()
     one, other = before.overlap.mean, after.overlap.mean
-    deltas = [_share(name, one, other) for name in _SHARES] if one.span_ns > 0 and other.span_ns > 0 else []
+    if one.span_ns <= 0 or other.span_ns <= 0:
+        return ()
+    spans = one.span_ns, other.span_ns
+    deltas = [_share(name, getattr(one, f"{name}_ns"), getattr(other, f"{name}_ns"), spans) for name in _SHARES]
+    sides = [[device.compute_ns for device in block.devices] for block in (before.overlap, after.overlap)]
+    if min(map(len, sides)) > 1:
+        deltas.append(_share("compute_spread", *(max(side) - min(side) for side in sides), spans))
     return tuple(sorted(deltas, key=lambda each: -abs(each.delta_ratio)))
 
 
-def _share(name: str, before: OverlapMeans, after: OverlapMeans) -> ShareDelta:
-    one, other = getattr(before, f"{name}_ns"), getattr(after, f"{name}_ns")
-    shares = one / before.span_ns, other / after.span_ns
+def _share(name: str, one: float, other: float, spans: tuple[float, float]) -> ShareDelta:
+    shares = one / spans[0], other / spans[1]
     return ShareDelta(
         name=name,
         before_ns=one,
@@ -183,31 +208,32 @@ def _buckets(before: Summary, after: Summary, span_ns: float | None) -> tuple[Bu
         return ()
     sides = [{_key(bucket): bucket for bucket in ledger.buckets} for ledger in (before.ledger, after.ledger)]
     places = before.ledger.places_count, after.ledger.places_count
+    counts = len(before.ledger.series_steps), len(after.ledger.series_steps)
     works = works_of_buckets(before, after)
     deltas = [
-        _bucket(key, sides[0].get(key), sides[1].get(key), places, works, span_ns)
+        _bucket(key, (sides[0].get(key), sides[1].get(key)), places, counts, works, span_ns)
         for key in sorted(sides[0].keys() | sides[1].keys())
     ]
-    judged = _judged(deltas, span_ns)
+    judged = _judged(deltas, sides, counts, span_ns)
     return tuple(sorted(judged, key=lambda each: (-abs(each.delta_ns), each.label)))
 
 
-def _key(bucket: LedgerBucket) -> tuple[str, str, str]:
+def _key(bucket: LedgerBucket | BucketDelta) -> tuple[str, str, str]:
     return bucket.activity, bucket.phase, bucket.component
 
 
 def _bucket(
     key: tuple[str, str, str],
-    before: LedgerBucket | None,
-    after: LedgerBucket | None,
+    buckets: tuple[LedgerBucket | None, LedgerBucket | None],
     places: tuple[int, int],
+    steps_counts: tuple[int, int],
     works: Mapping[Key, SharedWork],
     span_ns: float | None,
 ) -> BucketDelta:
-    times = [0.0 if bucket is None else bucket.sum_per_step_ns for bucket in (before, after)]
+    times = [0.0 if bucket is None else bucket.sum_per_step_ns for bucket in buckets]
     counts = [
         0.0 if bucket is None or not place else bucket.rows_count / place
-        for bucket, place in zip((before, after), places, strict=True)
+        for bucket, place in zip(buckets, places, strict=True)
     ]
     work = works.get(key)
     amounts = [
@@ -217,7 +243,7 @@ def _bucket(
         )
     ]
     delta = times[1] - times[0]
-    series = [() if bucket is None else bucket.series_ns for bucket in (before, after)]
+    series = [_bucket_series(bucket, count) for bucket, count in zip(buckets, steps_counts, strict=True)]
     return BucketDelta(
         activity=key[0],
         phase=key[1],
@@ -237,17 +263,30 @@ def _bucket(
     )
 
 
-def _judged(deltas: Sequence[BucketDelta], span_ns: float | None) -> list[BucketDelta]:
-    """With verdicts: each bucket that matters is asked, and the probability of each pays for all that were asked."""
-    asked = [_is_asked(each, span_ns) for each in deltas]
-    probabilities = [
-        None if each.difference is None or not is_asked else each.difference.probability
-        for each, is_asked in zip(deltas, asked, strict=True)
-    ]
-    questions = sum(each is not None for each in probabilities)
+def _bucket_series(bucket: LedgerBucket | None, steps_count: int) -> tuple[float, ...]:
+    """Everything that ran is in a bucket: where a run has none of this kind, it took no time in any step."""
+    return (0.0,) * steps_count if bucket is None else bucket.series_ns
+
+
+def _judged(
+    deltas: Sequence[BucketDelta],
+    sides: Sequence[Mapping[Key, LedgerBucket]],
+    counts: tuple[int, int],
+    span_ns: float | None,
+) -> list[BucketDelta]:
+    """With verdicts: all buckets that matter are asked at once, and what is said of one allows for the others."""
+    made = {}
+    for delta in deltas:
+        series = [_bucket_series(side.get(_key(delta)), count) for side, count in zip(sides, counts, strict=True)]
+        if _is_asked(delta, span_ns) and tuple(map(len, series)) == counts:
+            made[_key(delta)] = series
+    probabilities: dict[Key, float] = {}
+    if min(counts) >= LEAST_SAMPLES:
+        joint = joint_probabilities([each[0] for each in made.values()], [each[1] for each in made.values()])
+        probabilities = dict(zip(made, joint, strict=True))
     return [
-        replace(each, probability=probability, verdict=_verdict(each.difference, probability, questions))
-        for each, probability in zip(deltas, hold_holm(probabilities), strict=True)
+        replace(each, probability=probabilities.get(_key(each)), verdict=_verdict(each, probabilities, span_ns))
+        for each in deltas
     ]
 
 
@@ -255,14 +294,22 @@ def _is_asked(delta: BucketDelta, span_ns: float | None) -> bool:
     return span_ns is None or max(delta.before_ns, delta.after_ns) >= MATERIAL_RATIO * span_ns
 
 
-def _verdict(difference: Difference | None, probability: float | None, questions: int) -> Verdict:
-    if difference is None or probability is None:
+def _verdict(delta: BucketDelta, probabilities: Mapping[Key, float], span_ns: float | None) -> Verdict:
+    if not _is_asked(delta, span_ns):
+        return Verdict.TOO_SMALL
+    probability, alone = probabilities.get(_key(delta)), delta.difference
+    if probability is None or alone is None:
         return Verdict.CANNOT_SAY
-    if probability < SIGNIFICANT_RATIO:
-        return Verdict.SLOWER if difference.delta_ns > 0 else Verdict.FASTER
-    least = least_probability(difference.before_count, difference.after_count)
-    # So few steps that even the clearest difference of one bucket among so many could be chance.
-    return Verdict.CANNOT_SAY if least * questions >= SIGNIFICANT_RATIO else Verdict.NOT_SIGNIFICANT
+    if probability >= SIGNIFICANT_RATIO:
+        # Parted as far as so few steps can be, and so are others by chance: more steps would tell.
+        is_parted = alone.probability is not None and alone.probability <= least_probability(
+            alone.before_count, alone.after_count
+        )
+        return Verdict.CANNOT_SAY if is_parted else Verdict.NOT_SIGNIFICANT
+    if delta.delta_ns > 0 and alone.delta_ns > 0:
+        return Verdict.SLOWER
+    # Mean and median may point in different directions, where single steps are far off.
+    return Verdict.FASTER if delta.delta_ns < 0 and alone.delta_ns < 0 else Verdict.CANNOT_SAY
 
 
 def _families(before: Summary, after: Summary) -> tuple[FamilyDelta, ...]:

@@ -45,6 +45,7 @@ def _operation(pair: Pair, places: tuple[int, int], is_cut: tuple[bool, bool]) -
         name_after=None if after is None else after.name,
         state=state,
         matched_by=pair.method,
+        activity=shown.activity,
         scope=shown.scope,
         phase=shown.phase,
         component=shown.component,

@@ -30,7 +30,8 @@ class ShareDelta:
     """One part of the span of a mean device and step.
 
     Attributes:
-        name: busy, compute, exposed_communication, ...
+        name: busy, compute, exposed_communication, ...; `compute_spread` is the most compute of a device minus the
+            least.
         before_ns, after_ns: its time.
         before_ratio, after_ratio, delta_ratio: of the span; the delta is a difference of ratios.
     """
@@ -56,8 +57,8 @@ class BucketDelta:
         work_unit: FLOP, B, or "" where work is not known on both sides.
         split: what the delta is made of.
         difference: of the series over steps; None where a side has none.
-        probability: of that, corrected for how many buckets were asked.
-        verdict: by the corrected probability.
+        probability: that chance parts any bucket that was asked, and is no farther apart, as far; None: not asked.
+        verdict: by this probability.
     """
 
     activity: str
@@ -91,7 +92,7 @@ class OperationDelta:
         name_before, name_after: None where a side does not have it, or does not list it.
         state: matched, new, gone; `not listed before`, `not listed after` where that side's list is cut.
         matched_by: fingerprint, scope, kernel, name; "" where it is not matched.
-        scope, phase, component: of the side that has it, after before before.
+        activity, scope, phase, component: of the side that has it, after before before.
         before_ns, after_ns, delta_ns, delta_ratio: exclusive time; None where it is not known.
         before_count, after_count: executions.
         split: what the delta of the summed durations is made of; None where a side is not known.
@@ -101,6 +102,7 @@ class OperationDelta:
     name_after: str | None
     state: str
     matched_by: str
+    activity: str
     scope: str | None
     phase: str
     component: str
@@ -168,25 +170,28 @@ class Comparison:
 
     Attributes:
         schema: `SCHEMA`.
+        verdict: the sentence that stands first.
         before, after: titles of the summaries.
         is_simulated: whether either is.
         parity: whether they may be compared; where the gate is closed, nothing below is there.
         basis: what steps are: `profiled`, or `unprofiled` where both have a log.
         steps: of all steps that count; None where a side has none.
-        p90_before_ns, p90_after_ns: the slow tail; None where a side has none.
+        tail: of their 90th percentiles; None where a side has no steps.
+        between: of the time from the end of a step in the trace to the start of the next; None where a side has none.
         classes, shares, buckets, operations, regions, families: the largest change first.
         reasons: what is missing from the comparison, and why.
     """
 
     schema: str
+    verdict: str
     before: str
     after: str
     is_simulated: bool
     parity: Parity
     basis: str
     steps: Difference | None
-    p90_before_ns: float | None
-    p90_after_ns: float | None
+    tail: Difference | None
+    between: Difference | None
     classes: tuple[ClassDelta, ...]
     shares: tuple[ShareDelta, ...]
     buckets: tuple[BucketDelta, ...]

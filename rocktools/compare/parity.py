@@ -79,7 +79,8 @@ _PROVENANCE: Mapping[str, FactKind] = {
     ),
     **dict.fromkeys(("host_name", "argv"), FactKind.IDENTITY),
 }
-FACT_NAMES = (*_JOB, "devices_count", "is_simulated", *_PROVENANCE, "inputs_sha256")
+_MEASURED = ("source_formats", "component_map")  # what gave the times, and what named the components
+FACT_NAMES = (*_JOB, "devices_count", "is_host_only", "is_simulated", *_MEASURED, *_PROVENANCE, "inputs_sha256")
 """Everything that is looked at, in this order."""
 
 
@@ -144,7 +145,7 @@ def check_parity(before: Summary, after: Summary, *, allowed: Collection[str] = 
         unsure = [row for row in known if row.state is ParityState.UNKNOWN and row.kind is not FactKind.IDENTITY]
         reasons += [f"{row.name} is known on one side only" for row in unsure]
         closed = closed or bool(others) or bool(unsure)
-    else:
+    elif not closed:
         reasons += [
             f"{row.name} differs, so the difference may be that of the measurement: {_shown(row.before)} before, "
             f"{_shown(row.after)} after"
@@ -171,6 +172,10 @@ def _facts(summary: Summary) -> dict[str, tuple[FactKind, Value, str]]:
     found = {name: _known(kind, summary.metadata.job.get(name)) for name, kind in _JOB.items()}
     count = summary.metadata.devices_count
     found["devices_count"] = (FactKind.WORK, count, "" if count is not None else "nothing ran on a device")
+    kinds = ", ".join(sorted(summary.metadata.source_formats))
+    found["source_formats"] = (FactKind.MEASUREMENT, kinds or None, "" if kinds else "no file gave times")
+    found["component_map"] = (FactKind.MEASUREMENT, summary.metadata.component_map, "")
+    found["is_host_only"] = (FactKind.WORK, summary.quality.overview.is_host_only, "")
     found["is_simulated"] = (FactKind.WORK, summary.is_simulated, "")
     found |= {name: _known(kind, summary.provenance.facts.get(name)) for name, kind in _PROVENANCE.items()}
     found["inputs_sha256"] = (FactKind.IDENTITY, summary.provenance.inputs_sha256, "")

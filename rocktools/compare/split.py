@@ -38,6 +38,8 @@ class Split:
         rate_ns: by more or less time for the same work; with `work_ns` None: for one execution, whatever it does.
         cause: `count`, `work` or `time`: the part with the larger share in the direction of the difference;
             `time or work` where they cannot be told apart; `new` or `gone` where one side has none; `none`.
+            Where work was divided over more executions or fewer (`is_divided`), the part of them that points in the
+            direction of the difference: what each of the three does alone cannot be seen then.
     """
 
     count_ns: float
@@ -45,7 +47,15 @@ class Split:
     rate_ns: float
     cause: str
 
+    @property
+    def is_divided(self) -> bool:
+        """Whether more executions do less work each, or fewer do more, so that little but the number changed."""
+        if self.work_ns is None or self.count_ns * self.work_ns >= 0:
+            return False
+        return abs(self.count_ns + self.work_ns) < _CANCELLED_RATIO * max(abs(self.count_ns), abs(self.work_ns))
 
+
+_CANCELLED_RATIO = 0.25
 _EQUAL = 1e-9
 
 

@@ -1,20 +1,21 @@
 """A comparison and thresholds -> pass, warn or fail, with the check that says so.
 
-A time fails where it grew by more than its threshold and the growth is no chance. Where too few steps were recorded to
-say so, what would fail warns. What got faster passes.
+A time fails where it grew by more than its threshold and the growth is no chance. What would fail warns where that is
+not shown: too few steps were recorded, they scatter too much, or a component is too small to be judged. What got faster
+passes.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 
-from rocktools.compare.comparison import BucketDelta, Comparison, OperationDelta
+from rocktools.compare.comparison import BucketDelta, Comparison
 from rocktools.compare.parity import Gate
-from rocktools.compare.significance import Verdict
-from rocktools.compare.split import Split
+from rocktools.compare.significance import Difference, Verdict
+from rocktools.compare.verdict import cause_words, interval_words, signed_ratio, where_most
 from rocktools.units import format_duration, format_ratio
 
 SCHEMA = "rocktools.track/1"
@@ -48,7 +49,7 @@ class Thresholds:
     """What is held against a comparison. Ratios are of the value before; those of shares are differences of shares.
 
     Attributes:
-        step_median, step_p90: of the steps.
+        step_median, step_p90: of the steps; the former also of what lies between them, over the step.
         component: of every class, phase and component that has no limits of its own.
         components: `COMPONENT` or `COMPONENT/PHASE` -> its limits.
         scope: of every named scope in a component that slowed down beyond chance.
@@ -73,7 +74,7 @@ class Check:
     """One thing that was held against its limits.
 
     Attributes:
-        name: step_median, step_p90, component, scope, share, parity.
+        name: step_median, step_p90, between_steps, component, scope, share, parity.
         subject: which component or share; "" for the step.
         value_ratio: growth, or difference of shares; None where it could not be told.
         warn_ratio, fail_ratio: the limits.
@@ -170,23 +171,29 @@ def _step_checks(comparison: Comparison, thresholds: Thresholds) -> list[Check]:
                 message="no step time on both sides: nothing was shown",
             )
         ]
-    span = (
-        ""
-        if steps.low_ratio is None or steps.high_ratio is None
-        else f" ({_signed(steps.low_ratio)} to {_signed(steps.high_ratio)} with 95 %)"
-    )
     reason = f"; {steps.reason}" if steps.reason else ""
-    message = (
-        f"{comparison.basis} step: {format_duration(steps.before_ns)} to {format_duration(steps.after_ns)}, "
-        f"{_signed(steps.delta_ratio)}{span}: {steps.verdict}{reason}"
-    )
+    message = f"{comparison.basis} step: {_difference_words(steps)}{reason}"
     checks = [_check("step_median", "", steps.delta_ratio, thresholds.step_median, steps.verdict, "", message)]
-    before, after = comparison.p90_before_ns, comparison.p90_after_ns
-    if before and after is not None:
-        ratio = (after - before) / before
-        message = f"90th percentile: {format_duration(before)} to {format_duration(after)}, {_signed(ratio)}"
-        checks.append(_check("step_p90", "", ratio, thresholds.step_p90, steps.verdict, "", message))
+    if comparison.tail is not None:
+        tail = comparison.tail
+        message = f"90th percentile: {_difference_words(tail)}"
+        checks.append(_check("step_p90", "", tail.delta_ratio, thresholds.step_p90, tail.verdict, "", message))
+    between = comparison.between
+    # Steps of a log have it in them already.
+    if between is not None and comparison.basis == "profiled" and steps.before_ns > 0:
+        ratio = between.delta_ns / steps.before_ns
+        message = (
+            f"between steps: {format_duration(between.before_ns)} to {format_duration(between.after_ns)}, "
+            f"{signed_ratio(ratio)} of a step: {between.verdict}"
+        )
+        checks.append(_check("between_steps", "", ratio, thresholds.step_median, between.verdict, "", message))
     return checks
+
+
+def _difference_words(found: Difference) -> str:
+    times = f"{format_duration(found.before_ns)} to {format_duration(found.after_ns)}"
+    interval = "" if found.low_ratio is None else f" ({interval_words(found)})"
+    return f"{times}, {signed_ratio(found.delta_ratio)}{interval}: {found.verdict}"
 
 
 def _component_checks(comparison: Comparison, thresholds: Thresholds) -> list[Check]:
@@ -195,12 +202,15 @@ def _component_checks(comparison: Comparison, thresholds: Thresholds) -> list[Ch
         limits = _limits_of(bucket, thresholds)
         if bucket.delta_ns <= 0 or not _is_material(bucket, limits is not thresholds.component):
             continue
-        grown = "it is new" if bucket.delta_ratio is None else _signed(bucket.delta_ratio)
+        is_new = bucket.delta_ratio is None
+        grown = "it is new" if is_new else signed_ratio(bucket.delta_ratio)
         ratio = float("inf") if bucket.delta_ratio is None else bucket.delta_ratio
-        where = _places(bucket, comparison.operations)
+        # What is new may have had another name: it has not grown, and nothing is held against it but a warning.
+        limits = replace(limits, fail_ratio=None) if is_new else limits
+        where = where_most(bucket, comparison.operations)
         message = (
             f"{bucket.label}: {format_duration(bucket.before_ns)} to {format_duration(bucket.after_ns)} a step, "
-            f"{grown}, by {_cause(bucket.split)}: {bucket.verdict}{where}"
+            f"{grown}, by {cause_words(bucket.split, bucket.activity)}: {bucket.verdict}{where}"
         )
         check = _check("component", bucket.label, ratio, limits, bucket.verdict, bucket.split.cause, message)
         if check.state is not State.PASS:
@@ -220,26 +230,6 @@ def _is_material(bucket: BucketDelta, is_named: bool) -> bool:
     return is_named or bucket.delta_of_step_ratio is None or bucket.delta_of_step_ratio >= _MATERIAL_RATIO
 
 
-def _cause(split: Split) -> str:
-    parts = {"count": split.count_ns, "work": split.work_ns, "time": split.rate_ns}
-    told = ", ".join(f"{name} {_signed_duration(value)}" for name, value in parts.items() if value)
-    names = {"count": "more executions", "work": "more work in each", "time": "more time for the same work"}
-    return f"{names.get(split.cause, split.cause)} ({told})"
-
-
-def _places(bucket: BucketDelta, operations: Sequence[OperationDelta]) -> str:
-    """Where in it most of the growth is."""
-    grown = [
-        each
-        for each in operations
-        if (each.component, each.phase) == (bucket.component, bucket.phase) and (each.delta_ns or 0.0) > 0
-    ]
-    if not grown:
-        return ""
-    first = max(grown, key=lambda each: each.delta_ns or 0.0)
-    return f"; most in {first.name_after or first.name_before}, {_signed_duration(first.delta_ns or 0.0)}"
-
-
 def _scope_checks(comparison: Comparison, thresholds: Thresholds) -> list[Check]:
     """Scopes that grew, in components of which it is known that they did: scopes have no series of their own."""
     slower = {(each.component, each.phase) for each in comparison.buckets if each.verdict is Verdict.SLOWER}
@@ -255,7 +245,7 @@ def _scope_checks(comparison: Comparison, thresholds: Thresholds) -> list[Check]
             continue
         message = (
             f"{region.label}: {format_duration(region.before_ns)} to {format_duration(region.after_ns)} a step, "
-            f"{_signed(region.delta_ratio)}, by {_cause(region.split)}; its component is judged: {verdict}"
+            f"{signed_ratio(region.delta_ratio)}, by {cause_words(region.split)}; its component is judged: {verdict}"
         )
         check = _check(
             "scope", region.label, region.delta_ratio, thresholds.scope, verdict, region.split.cause, message
@@ -286,9 +276,9 @@ def _check(
     for wanted, limit in ((State.WARN, limits.warn_ratio), (State.FAIL, limits.fail_ratio)):
         if value is not None and limit is not None and value > limit:
             state = wanted
-    if verdict in (Verdict.NOT_SIGNIFICANT, Verdict.FASTER):
+    if verdict is Verdict.FASTER or (verdict is Verdict.NOT_SIGNIFICANT and state is State.WARN):
         state = State.PASS
-    if verdict is Verdict.CANNOT_SAY and state is State.FAIL:
+    if verdict is not Verdict.SLOWER and verdict is not None and state is State.FAIL:
         state = State.WARN
     finite = value if value is None or abs(value) != float("inf") else None
     return Check(
@@ -302,13 +292,3 @@ def _check(
         state=state,
         message=message,
     )
-
-
-def _signed(ratio: float | None) -> str:
-    if ratio is None:
-        return "from nothing"
-    return f"{'+' if ratio >= 0 else '-'}{format_ratio(abs(ratio))}"
-
-
-def _signed_duration(value: float) -> str:
-    return f"{'+' if value >= 0 else '-'}{format_duration(abs(value))}"

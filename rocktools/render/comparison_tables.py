@@ -6,39 +6,60 @@ from collections.abc import Sequence
 
 from rocktools.compare.comparison import Comparison, RegionDelta
 from rocktools.compare.history import Entry, drift_ratios
-from rocktools.compare.parity import ParityState
-from rocktools.compare.track import Assessment
+from rocktools.compare.parity import ParityRow, ParityState
+from rocktools.compare.track import Assessment, State
 from rocktools.evidence import Evidence
-from rocktools.render.report import Shown, record_table
+from rocktools.render.report import Report, Section, Shown, record_table
 from rocktools.render.table import Table, top_rows
+from rocktools.render.text import shorten_middle
 from rocktools.units import count_noun
 
+CHANCE = "chance is that of the steps of these two runs; how much two runs of one job differ, only more runs can tell"
 _ROUNDS_TO_NOTHING_NS = 1.0
+_LONG = 40
 
 
-def comparison_tables(comparison: Comparison, *, rows_count: int = 0) -> list[Table]:
-    """Every part of a comparison that has something to show.
+def comparison_tables(comparison: Comparison, *, rows_count: int = 0, is_brief: bool = True) -> list[Table]:
+    """Every part of a comparison that has something to show, in the order in which it is read.
 
     Args:
         rows_count: of each table, at most; 0: all.
+        is_brief: whether long values of facts are cut to where they differ, for people.
     """
     made = [
-        _parity(comparison),
         _steps(comparison),
-        _shares(comparison),
         _buckets(comparison),
         _regions(comparison),
         _operations(comparison),
+        _shares(comparison),
         _families(comparison),
+        _parity(comparison, is_brief=is_brief),
     ]
     return [_cut(table, rows_count) for table in made if len(table.frame)]
+
+
+def comparison_report(comparison: Comparison, *, rows_count: int = 0) -> Report:
+    """The same as a page."""
+    tables = comparison_tables(comparison, rows_count=rows_count)
+    return Report(
+        title=f"{comparison.before} → {comparison.after}",
+        is_simulated=comparison.is_simulated,
+        verdict=(f"{comparison.verdict[:1].upper()}{comparison.verdict[1:]}.", *comparison.parity.reasons),
+        sections=tuple(
+            Section(anchor=table.name, heading=table.name.capitalize(), tables=(table,)) for table in tables
+        ),
+        footer="; ".join((*comparison.reasons, CHANCE)),
+    )
 
 
 def _cut(table: Table, rows_count: int) -> Table:
     return table if table.name == "parity" else top_rows(table, rows_count)
 
 
-def _parity(comparison: Comparison) -> Table:
+def _parity(comparison: Comparison, *, is_brief: bool) -> Table:
+    def shown_value(row: ParityRow, value: object, other: object) -> str | None:
+        return _brief(row.name, _text(value), _text(other)) if is_brief else _text(value)
+
     shown = [row for row in comparison.parity.rows if row.state is not ParityState.SAME]
     same = len(comparison.parity.rows) - len(shown)
     return record_table(
@@ -48,8 +69,8 @@ def _parity(comparison: Comparison) -> Table:
         (
             Shown("name", "fact, its unit in the name"),
             Shown("kind", "work: must be the same; measurement: may mislead; change: what is compared"),
-            Shown("before", "value before", lambda row: _text(row.before)),
-            Shown("after", "value after", lambda row: _text(row.after)),
+            Shown("before", "value before", lambda row: shown_value(row, row.before, row.after)),
+            Shown("after", "value after", lambda row: shown_value(row, row.after, row.before)),
             Shown("state", "how they stand to each other"),
             Shown("reason", "why a value is not known", lambda row: row.reason or None),
         ),
@@ -60,6 +81,8 @@ def _parity(comparison: Comparison) -> Table:
 
 def _steps(comparison: Comparison) -> Table:
     rows = [] if comparison.steps is None else [("all", comparison.steps)]
+    rows += [] if comparison.tail is None else [("90th percentile", comparison.tail)]
+    rows += [] if comparison.between is None else [("between steps, profiled", comparison.between)]
     rows += [(f"class {each.name}", each.difference) for each in comparison.classes if each.difference is not None]
     return record_table(
         "steps",
@@ -70,8 +93,8 @@ def _steps(comparison: Comparison) -> Table:
             *(
                 Shown(name, meaning, lambda row, name=name: getattr(row[1], name))  # type: ignore[misc]
                 for name, meaning in (
-                    ("before_ns", "median before"),
-                    ("after_ns", "median after"),
+                    ("before_ns", "median before, or what `steps` says"),
+                    ("after_ns", "the same after"),
                     ("delta_ns", "after minus before"),
                     ("delta_ratio", "over before"),
                     ("low_ratio", "lower end of the 95 % interval"),
@@ -86,6 +109,7 @@ def _steps(comparison: Comparison) -> Table:
         ),
         evidence=Evidence.MEASURED,
         is_simulated=comparison.is_simulated,
+        notes=(CHANCE,),
     )
 
 
@@ -125,7 +149,7 @@ def _buckets(comparison: Comparison) -> Table:
             Shown("by_count_ns", "by more or fewer executions", lambda each: each.split.count_ns),
             Shown("by_work_ns", "by more or less work in each", lambda each: each.split.work_ns, _ESTIMATE),
             Shown("by_time_ns", "by more or less time for the same work", lambda each: each.split.rate_ns, _ESTIMATE),
-            Shown("probability", "of such a difference by chance, corrected for all that were asked"),
+            Shown("probability", "that chance parts any of these as far"),
             Shown("verdict", "what follows"),
         ),
         evidence=Evidence.MEASURED,
@@ -211,9 +235,15 @@ def _families(comparison: Comparison) -> Table:
 def assessment_table(assessment: Assessment) -> Table:
     """Every check, the worst first."""
     label = f"{assessment.label}: " if assessment.label else ""
+    states = [check.state for check in assessment.checks]
+    told = ", ".join(
+        f"{states.count(state)} {words}"
+        for state, words in ((State.FAIL, "failed"), (State.WARN, "warned"))
+        if state in states
+    )
     return record_table(
         "checks",
-        f"{label}{assessment.state}: {count_noun(len(assessment.checks), 'check')}",
+        f"{label}{assessment.state}: {count_noun(len(assessment.checks), 'check')}{', ' if told else ''}{told}",
         assessment.checks,
         (
             Shown("state", "pass, warn or fail"),
@@ -257,3 +287,14 @@ def history_table(entries: Sequence[Entry], *, cut_rows_count: int = 0) -> Table
 
 def _text(value: object) -> str | None:
     return None if value is None else str(value)
+
+
+def _brief(name: str, text: str | None, other: str | None) -> str | None:
+    """A long value cut for people: of flags and arguments what the other side has not, else the ends."""
+    if text is None or len(text) <= _LONG:
+        return text
+    if name in ("xla_flags", "argv") and other is not None:
+        there = set(other.split())
+        own = " ".join(word for word in text.split() if word not in there)
+        text = f"… {own} …" if own else "(nothing that the other has not)"
+    return shorten_middle(text, 2 * _LONG if name in ("xla_flags", "argv") else _LONG)

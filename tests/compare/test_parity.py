@@ -86,6 +86,33 @@ def test_other_instruments_are_doubted():
     assert any("may be that of the measurement" in reason for reason in found.reasons)
 
 
+def test_threads_of_a_host_are_not_compared_with_a_device():
+    summary = _summary()
+    quality = dataclasses.replace(
+        summary.quality, overview=dataclasses.replace(summary.quality.overview, is_host_only=True)
+    )
+    device = dataclasses.replace(
+        summary.quality, overview=dataclasses.replace(summary.quality.overview, is_host_only=False)
+    )
+    one, other = (dataclasses.replace(summary, quality=each) for each in (quality, device))
+    assert check_parity(one, other).gate is Gate.CLOSED
+
+
+def test_a_profile_and_a_trace_of_rocprofv3_are_other_instruments():
+    summary = _summary()
+    found = check_parity(
+        dataclasses.replace(summary, metadata=dataclasses.replace(summary.metadata, source_formats=("xspace",))),
+        dataclasses.replace(summary, metadata=dataclasses.replace(summary.metadata, source_formats=("rocpd",))),
+    )
+    assert found.gate is Gate.DOUBTFUL
+    assert any("source_formats differs" in reason and "measurement" in reason for reason in found.reasons)
+
+
+def test_a_closed_gate_says_what_closed_it_and_no_more():
+    found = check_parity(_summary(command_buffers="on"), _summary(command_buffers="off", dtype="fp8"))
+    assert found.reasons == ("dtype differs: 'bf16' before, 'fp8' after",)
+
+
 def test_flags_in_another_order_are_the_same_flags():
     assert check_parity(_summary(), _summary(xla_flags="--b=2 --a=1")).changes == ()
     assert check_parity(_summary(), _summary(xla_flags="--b=2 --a=0 --a=1")).changes == ()

@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 
 from rocktools.compare.significance import (
     LEAST_SAMPLES,
+    SIGNIFICANT_RATIO,
     Verdict,
     bootstrap_ratio,
     compare_series,
-    hold_holm,
+    compare_tails,
+    joint_probabilities,
     least_probability,
     permutation_probability,
 )
@@ -116,8 +118,81 @@ def test_the_interval_of_equal_series_holds_no_difference():
     assert bootstrap_ratio(np.zeros(5), np.ones(5)) == (None, None)
 
 
-def test_asking_many_questions_costs():
-    # By hand: sorted 0.01, 0.03, 0.04 times 3, 2, 1, never falling.
-    assert hold_holm([0.04, None, 0.01, 0.03]) == pytest.approx([0.06, None, 0.03, 0.06], nan_ok=True)
-    assert hold_holm([0.9, 0.8]) == [1.0, 1.0]
-    assert hold_holm([]) == []
+def test_one_series_asked_jointly_is_that_series():
+    before, after = [3.0, 1, 4, 1.5, 5], [9.0, 2, 6, 5.5, 3.5]
+    assert joint_probabilities([before], [after]) == [permutation_probability(np.array(before), np.array(after))]
+    assert joint_probabilities([], []) == []
+
+
+def _jointly(before: np.ndarray, after: np.ndarray) -> list[float]:
+    return joint_probabilities([list(each) for each in before], [list(each) for each in after])
+
+
+def test_a_series_answers_for_those_that_are_no_farther_apart():
+    # By hand, 2 + 2 steps, six arrangements. The first series is parted with gap 10 over scatter 0.5 in the observed
+    # arrangement and its mirror; the second, gap 2 over scatter 0.5, is parted in another pair of arrangements.
+    # First: 2 of 6. Second, with equal sums of ranks as observed: all six arrangements are as far apart.
+    wide, mixed = ([1.0, 2], [11.0, 12]), ([1.0, 4], [2.0, 3])
+    assert joint_probabilities([wide[0], mixed[0]], [wide[1], mixed[1]]) == pytest.approx([2 / 6, 1.0])
+    assert joint_probabilities([mixed[0], wide[0]], [mixed[1], wide[1]]) == pytest.approx([1.0, 2 / 6])
+
+
+def test_among_many_components_chance_is_alarmed_by_at_the_promised_rate():
+    random = np.random.default_rng(7)
+    alarms = 0
+    for _ in range(300):
+        slow = random.normal(1, 0.004, 10)  # what slows all of a step
+        series = random.normal(1, 0.003, (15, 10)) * slow
+        alarms += min(_jointly(series[:, :5], series[:, 5:])) < SIGNIFICANT_RATIO
+    # 300 comparisons at no more than 5 %: 15, with a standard deviation of 3.8.
+    assert alarms <= 15 + 3 * 3.8
+
+
+def test_with_five_steps_one_of_many_components_is_found_and_alarms_for_no_other():
+    random = np.random.default_rng(8)
+    found = alarms = 0
+    for _ in range(120):
+        series = random.normal(1, 0.003, (15, 10)) * random.normal(1, 0.004, 10)
+        series[0, 5:] *= 1.08
+        probabilities = _jointly(series[:, :5], series[:, 5:])
+        found += probabilities[0] < SIGNIFICANT_RATIO
+        alarms += min(probabilities[1:]) < SIGNIFICANT_RATIO
+    assert found >= 118
+    assert alarms <= 6 + 3 * 2.4
+
+
+def test_one_slow_step_of_everything_is_no_alarm():
+    random = np.random.default_rng(9)
+    series = random.normal(1, 0.003, (15, 16))
+    series[:, 11] *= 5
+    assert min(_jointly(series[:, :8], series[:, 8:])) > SIGNIFICANT_RATIO
+
+
+def test_a_heavier_tail_is_found_although_the_median_stays():
+    random = np.random.default_rng(10)
+    before = random.normal(100, 0.5, 30)
+    after = before.copy()
+    after[::4] *= 1.4
+    tail, middle = compare_tails(before, after), compare_series(before, after)
+    assert tail is not None
+    assert middle is not None
+    assert tail.verdict is Verdict.SLOWER
+    assert tail.before_ns == np.quantile(before, 0.9)
+    assert tail.delta_ratio == pytest.approx(0.4, abs=0.05)
+    assert middle.verdict is Verdict.NOT_SIGNIFICANT
+
+
+def test_one_slow_step_is_no_heavier_tail():
+    before = [100.0, 101, 99, 100.5, 99.5, 100.2]
+    after = [100.1, 101.1, 99.1, 100.4, 99.6, 400]
+    found = compare_tails(before, after)
+    assert found is not None
+    assert found.delta_ratio is not None
+    assert found.delta_ratio > 1
+    assert found.verdict is Verdict.NOT_SIGNIFICANT
+
+
+def test_series_of_many_steps_are_shuffled_less_often_and_still_told_apart():
+    random = np.random.default_rng(12)
+    before, after = random.normal(100, 1, 2000), random.normal(100.2, 1, 2000)
+    assert permutation_probability(before, after) == least_probability(2000, 2000) == 1 / 2001
