@@ -187,7 +187,8 @@ def _shares(before: Summary, after: Summary) -> tuple[ShareDelta, ...]:
     deltas = [_share(name, getattr(one, f"{name}_ns"), getattr(other, f"{name}_ns"), spans) for name in _SHARES]
     sides = [[device.compute_ns for device in block.devices] for block in (before.overlap, after.overlap)]
     if min(map(len, sides)) > 1:
-        deltas.append(_share("compute_spread", *(max(side) - min(side) for side in sides), spans))
+        apart = [max(side) - min(side) for side in sides]
+        deltas.append(_share("compute_spread", apart[0], apart[1], spans))
     return tuple(sorted(deltas, key=lambda each: -abs(each.delta_ratio)))
 
 
@@ -270,7 +271,7 @@ def _bucket_series(bucket: LedgerBucket | None, steps_count: int) -> tuple[float
 
 def _judged(
     deltas: Sequence[BucketDelta],
-    sides: Sequence[Mapping[Key, LedgerBucket]],
+    sides: Sequence[Mapping[tuple[str, str, str], LedgerBucket]],
     counts: tuple[int, int],
     span_ns: float | None,
 ) -> list[BucketDelta]:

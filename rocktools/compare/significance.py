@@ -211,7 +211,7 @@ def _rank_excess(values: _FloatArray, chosen: _IndexArray) -> _IndexArray:
     # Twice the ranks, ties in the middle of their places: whole numbers, so that equal sums are equal.
     ordered = np.sort(values)
     ranks = np.searchsorted(ordered, values, side="left") + np.searchsorted(ordered, values, side="right") + 1
-    return ranks[chosen].sum(axis=1) - chosen.shape[1] * (len(values) + 1)
+    return np.asarray(ranks[chosen].sum(axis=1) - chosen.shape[1] * (len(values) + 1), dtype=np.intp)
 
 
 def _share_as_far(distances: npt.NDArray[Any], observed: float) -> float:

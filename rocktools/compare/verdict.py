@@ -14,8 +14,18 @@ _NOTEWORTHY_RATIO = 0.002  # of the span of a step
 _APART_RATIO = 0.25  # of the change of the step
 _NAMED = 3
 _PARTS = {"between_steps": "time between steps", "idle": "idle time in the step"}
-_CAUSES = {"count": "more executions", "work": "more work in each", "time": "more time for the same work"}
-_SMALLER_CAUSES = {"count": "fewer executions", "work": "less work in each", "time": "less time for the same work"}
+_CAUSES = {
+    "count": "more executions",
+    "work": "more work in each",
+    "time": "more time for the same work",
+    "time or work": "more time or work in each",
+}
+_SMALLER_CAUSES = {
+    "count": "fewer executions",
+    "work": "less work in each",
+    "time": "less time for the same work",
+    "time or work": "less time or work in each",
+}
 
 
 def describe_comparison(comparison: Comparison) -> str:
@@ -53,14 +63,14 @@ def _leading(moved: Sequence[BucketDelta], steps: Difference | None) -> list[Buc
 
 
 def _waiting_words(comparison: Comparison) -> str:
-    """What of the change is no longer kernels but waiting, where that is most of it: the sums of kernels hide it."""
+    """What of the change is no longer kernels but waiting, where that is the largest part: the sums of kernels hide it."""
     steps = comparison.steps
     if steps is None or steps.verdict not in (Verdict.SLOWER, Verdict.FASTER):
         return ""
     sign = 1.0 if steps.verdict is Verdict.SLOWER else -1.0
     moved = {each.name: each.after_ns - each.before_ns for each in comparison.shares}
     # Time from step to step is made of these and nothing else.
-    parts = {
+    parts: dict[str, float] = {
         name: moved[name] for name in ("compute", "exposed_communication", "exposed_copy", "idle") if name in moved
     }
     if comparison.between is not None:
@@ -75,7 +85,7 @@ def _waiting_words(comparison: Comparison) -> str:
     name = max(parts, key=lambda part: parts[part] * sign, default="compute")
     if name != "compute" and parts[name] * sign > _APART_RATIO * abs(steps.delta_ns):
         words = _PARTS.get(name, name.replace("_", " "))
-        told.append(f"most of it is {words} ({signed_duration(parts[name])})")
+        told.append(f"the largest part is {words} ({signed_duration(parts[name])})")
     return ", ".join(told)
 
 
