@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def answer_text(document: AnswerDocument, answer: Answer) -> str:
     """The sentences of an answer, and what to run for more; with the end of its last line."""
-    lines = [*answer.sentences]
+    lines = [*document.caveats, *answer.sentences]
     lines += [f"  try: {command}" for command in answer.commands]
     return "\n".join([f"# {document.question}" if len(document.answers) > 1 else document.title, "", *lines]) + "\n"
 

@@ -26,11 +26,13 @@ _BLOCKS = 6  # of a worksheet on standard output
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Log:
-    """The log of a matched unprofiled run, and where counters are."""
+    """What the run is read with: the log of a matched unprofiled run, counters, the part."""
 
     step_log: Path | None
     warmup: int
     counters: tuple[str, ...]
+    part: str | None
+    partition: str | None
 
 
 @click.command("worksheet")
@@ -63,6 +65,8 @@ class _Log:
     help="First steps of that log that do not count.",
 )
 @click.option("--counters", metavar="PATH", multiple=True, help="Where counter passes are, if not among PATHS.")
+@click.option("--part", metavar="PART", help="Ceilings of this part, as in `rocktools roofline`.")
+@click.option("--partition", metavar="MODE", help="Compute partition: SPX, DPX, QPX, CPX.  [default: as recorded]")
 @table_options(top_count=_BLOCKS)
 def command(
     request: LedgerRequest,
@@ -78,6 +82,8 @@ def command(
     step_log: Path | None,
     log_warmup: int,
     counters: tuple[str, ...],
+    part: str | None,
+    partition: str | None,
     output: TableOutput,
 ) -> int:
     """The component worksheet: what each component in each phase is, costs and reaches, from two sources side by side.
@@ -104,7 +110,7 @@ def command(
             dtype=dtype,
         )
     options = WorksheetOptions(components=names, phases=phases, useful=useful, workload=_workload(workload))
-    log = _Log(step_log=step_log, warmup=log_warmup, counters=counters)
+    log = _Log(step_log=step_log, warmup=log_warmup, counters=counters, part=part, partition=partition)
     worksheet, findings = _build(request, log, options)
     if output.table_format is TableFormat.JSON:
         emit_document(worksheet_json(worksheet), output)
@@ -128,6 +134,7 @@ def _build(request: LedgerRequest, log: _Log, options: WorksheetOptions) -> tupl
     from rocktools.summary.document import read_summary
     from rocktools.summary.gathered import SummaryOptions
     from rocktools.summary.worksheet import build_run_worksheet, build_summary_worksheet
+    from rocktools.workspace.used_device import DeviceOptions
 
     if request.device is not None or request.steps or request.has_all_steps:
         raise UsageError(
@@ -136,10 +143,10 @@ def _build(request: LedgerRequest, log: _Log, options: WorksheetOptions) -> tupl
             hint="rocktools ledger takes them; --window START:END chooses other steps",
         )
     if len(request.paths) == 1 and Path(request.paths[0]).suffix.lower() == ".json":
-        if log.step_log is not None or log.counters:
+        if log.step_log is not None or log.counters or log.part is not None or log.partition is not None:
             raise UsageError(
                 "summary-is-made",
-                "--step-log and --counters belong to the making of a summary, which this one has behind it",
+                "--step-log, --counters, --part belong to the making of a summary, which this one has behind it",
                 hint="rocktools summarize RUN --step-log LOG --counters PATH -o FILE.json",
             )
         return build_summary_worksheet(read_summary(Path(request.paths[0])), options), ()
@@ -148,6 +155,7 @@ def _build(request: LedgerRequest, log: _Log, options: WorksheetOptions) -> tupl
         counters=log.counters,
         step_log=log.step_log,
         log_warmup_steps_count=log.warmup,
+        device=DeviceOptions(part=log.part, partition=log.partition),
     )
     return build_run_worksheet(request.paths, chosen, options)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from rocktools.evidence import Evidence
+from rocktools.findings import Severity
 from rocktools.summary.document import Candidate, Missing, Summary
 from rocktools.summary.query_answer import (
     SCHEMA,
@@ -61,8 +62,21 @@ def answer_question(summary: Summary, question: str, *, top_count: int | None = 
         title=summary.title,
         inputs_sha256=summary.provenance.inputs_sha256,
         is_simulated=summary.is_simulated,
+        caveats=_caveats(summary),
         answers=tuple(_ANSWERS[asked.intent](summary, asked, top_count) for asked in parse_question(question)),
     )
+
+
+def _caveats(summary: Summary) -> tuple[str, ...]:
+    """What a reader must know before any number."""
+    found = []
+    if summary.quality.overview.is_host_only:
+        found.append("Nothing ran on a GPU in it: devices are threads of a host.")
+    if summary.quality.overview.is_truncation_suspected:
+        found.append("The trace may be cut: its exporter stops at the number of events that it has.")
+    faults = [each for each in summary.quality.findings if each.severity is Severity.FAULT]
+    found += [f"A fault of the files: {each.message} ({each.where})." for each in faults[:3]]
+    return tuple(found)
 
 
 def _answer_next(summary: Summary, asked: Asked, top_count: int | None) -> Answer:

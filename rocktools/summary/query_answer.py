@@ -106,6 +106,7 @@ class AnswerDocument:
         question: as it was asked.
         title: of the summary; inputs_sha256: of the files that it was made of, which tells it from others.
         is_simulated: whether any of it was made without hardware.
+        caveats: what holds against all answers, a sentence each.
         answers: one for each part of the question.
     """
 
@@ -114,6 +115,7 @@ class AnswerDocument:
     title: str
     inputs_sha256: str | None
     is_simulated: bool
+    caveats: tuple[str, ...]
     answers: tuple[Answer, ...]
 
 

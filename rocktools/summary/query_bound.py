@@ -9,6 +9,7 @@ are made, the answer says: counters of the job, or only the compiler's estimates
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
@@ -55,6 +56,8 @@ _COUNTER_CELLS = (
     Cell(name="doubts", meaning="what is odd about it"),
 )
 _MOST_NAMED_KERNELS = 8
+_PLAIN_NAME = re.compile(r"\w+")
+_NAME_THE_PART = "rocktools summarize RUN --part PART -o FILE.json"
 _WHOLE_RATIO = 0.95
 _POINT_FIELDS = frozenset(each.name for each in fields(RooflinePoint))
 _Placed = tuple[int, RooflinePoint]
@@ -330,14 +333,19 @@ def _counters_of(summary: Summary, subject: Subject) -> tuple[AnswerTable, ...]:
 
 
 def capture_command(subject: Subject) -> str:
-    """What would count the kernels of a subject; all kernels, where they are many."""
+    """What would count the kernels of a subject; all kernels, where they are many or have names of C++."""
     names = sorted(_kernels(subject)) or ([subject.name] if subject.kind is SubjectKind.KERNEL else [])
     which = ""
     if len(names) == 1:
-        which = f" --kernel {names[0]}"
-    elif 1 < len(names) <= _MOST_NAMED_KERNELS:
-        which = f" --regex '^({'|'.join(re.escape(name) for name in names)})$'"
+        which = f" --kernel {shlex.quote(names[0])}"
+    elif 1 < len(names) <= _MOST_NAMED_KERNELS and all(_PLAIN_NAME.fullmatch(name) for name in names):
+        which = f" --regex '^({'|'.join(names)})$'"
     return f"rocktools pmc{which} --metrics {_METRICS} -- CMD"
+
+
+def _of_unknown_device(why: Missing) -> bool:
+    """Whether only the ceilings are missing, for nobody knows which part it was."""
+    return why.absence is Absence.AMBIGUOUS or "which GPU" in why.reason
 
 
 def _commands(subject: Subject, table: RooflineTable) -> list[str]:
@@ -361,6 +369,15 @@ def _nothing_known(asked: Asked, subject: Subject, why: Missing, counted: tuple[
             tables=counted,
             commands=("rocktools roofline RUN --level network", "rocktools collectives RUN"),
         )
+    if _of_unknown_device(why):
+        return Answer(
+            intent=asked.intent,
+            slots=asked.slots,
+            is_answered=False,
+            sentences=(*sentences, "Its ceilings are those of a part: name it."),
+            tables=counted,
+            commands=(_NAME_THE_PART,),
+        )
     sentences.append("Counters of its kernels would tell; they are collected in a run of their own.")
     if not subject.operations or all(each.instruction is None for _, each in subject.operations):
         sentences.append("With the compiled program beside the trace its estimates of FLOPs and bytes would be there.")
@@ -378,7 +395,8 @@ def answer_bound_of_step(summary: Summary, asked: Asked, top_count: int | None) 
     """How much of the time of all kernels is bound by what: a step has no bound of its own."""
     roofline = summary.roofline
     if isinstance(roofline, Missing):
-        return cannot_answer(asked.intent, roofline, asked.slots, (f"rocktools pmc --metrics {_METRICS} -- CMD",))
+        command = _NAME_THE_PART if _of_unknown_device(roofline) else f"rocktools pmc --metrics {_METRICS} -- CMD"
+        return cannot_answer(asked.intent, roofline, asked.slots, (command,))
     for by in ("instruction", "kernel", "component"):
         for number, table in enumerate(roofline.tables):
             if (table.by, table.level) == (by, "hbm") and any(point.bound for point in table.points):

@@ -234,8 +234,9 @@ def _verdict(compared: _Compared, longest: int) -> str:
     is_of_class = step.step_class is not None and step.step_class == compared.others[0].step_class
     beside = (
         f"{format_duration(size)} ({format_ratio(size / compared.median_ns)}) "
-        f"{'longer' if compared.difference_ns >= 0 else 'shorter'} than the median of the "
-        f"{count_noun(len(compared.others), 'other step')}{f' of class {step.step_class}' if is_of_class else ''}"
+        f"{'longer' if compared.difference_ns >= 0 else 'shorter'} than the "
+        f"{f'median of the {len(compared.others)} other steps' if len(compared.others) > 1 else 'one other step'}"
+        f"{f' of class {step.step_class}' if is_of_class else ''}"
     )
     head = (
         f"{_label(step).capitalize()} is{'' if compared.is_slow else ' not'} slow: {format_duration(step.duration_ns)}"
@@ -384,10 +385,9 @@ def _host(summary: Summary, compared: _Compared) -> list[str]:
     """Whether it looks like compilation: another program ran, or the trace says so."""
     sentences = []
     if len(summary.metadata.programs) > 1:
-        names = ", ".join(summary.metadata.programs)
-        sentences.append(
-            f"More than one program ran ({names}): a step of another shape is compiled when it first runs."
-        )
+        names = ", ".join(summary.metadata.programs[:3])
+        count = count_noun(len(summary.metadata.programs), "program")
+        sentences.append(f"{count} ran ({names}, ...): a step of another shape is compiled when it first runs.")
     named = [each for each in summary.quality.findings if "compil" in each.rule or "compil" in each.message.lower()]
     sentences += [f"A finding speaks of compilation: {each.message}." for each in named[:2]]
     return sentences

@@ -102,7 +102,7 @@ def cells_of(
     if facts.state:
         return tuple(_worded(facts.state))
     makers: Mapping[Field, Callable[[_Cells], None]] = {
-        Field.SCOPE: lambda cells: _scope(cells, facts),
+        Field.SCOPE: lambda cells: _scope(cells, facts, context),
         Field.SHAPES: lambda cells: _shapes(cells, facts, context),
         Field.OCCURRENCES: lambda cells: _occurrences(cells, facts, context),
         Field.TIME: lambda cells: _time(cells, facts, context),
@@ -136,7 +136,7 @@ def _some(texts: Sequence[str]) -> str:
     return "; ".join(known[:_AT_MOST_NAMES]) + (f"; and {more} more" if more > 0 else "")
 
 
-def _scope(cells: _Cells, facts: ComponentFacts) -> None:
+def _scope(cells: _Cells, facts: ComponentFacts, context: Context) -> None:
     scopes = _some([each.scope or "" for each in facts.operations])
     if scopes:
         cells.add(Column.HLO, "scope", scopes, Evidence.DECLARED, "named scopes, wrappers removed")
@@ -155,9 +155,11 @@ def _scope(cells: _Cells, facts: ComponentFacts) -> None:
     if facts.launches is not None and facts.launches.kernels:
         kernels = sorted(facts.launches.kernels, key=lambda name: kernels.index(name) if name in kernels else 10**6)
     if kernels:
-        cells.add(Column.ROCM, "kernels", _some(kernels), Evidence.MEASURED, "names, or stable beginnings of them")
+        cells.add(context.time_column, "kernels", _some(kernels), Evidence.MEASURED, "clean names")
     else:
-        cells.lacks(Column.ROCM, RowState.NO_OPERATION, "it has copies only, or no kernel is in the summary")
+        cells.lacks(context.time_column, RowState.NO_OPERATION, "it has copies only, or no kernel is in the summary")
+    if not context.has_trace:
+        cells.lacks(Column.ROCM, Absence.NOT_COLLECTED, _NO_TRACE)
 
 
 def _shapes(cells: _Cells, facts: ComponentFacts, context: Context) -> None:
@@ -175,11 +177,15 @@ def _shapes(cells: _Cells, facts: ComponentFacts, context: Context) -> None:
         cells.lacks(Column.HLO, Absence.NOT_ATTRIBUTED, "no kernel of it is linked to an instruction")
     if facts.launches is not None and facts.launches.geometry:
         note = f"work-items; one entry for each kernel and shape in {context.place_text}"
-        cells.add(Column.ROCM, "launches", "; ".join(facts.launches.geometry), Evidence.MEASURED, note)
+        cells.add(context.time_column, "launches", "; ".join(facts.launches.geometry), Evidence.MEASURED, note)
     elif context.is_run:
-        cells.lacks(Column.ROCM, RowState.NO_OPERATION, f"no dispatch of it is in {context.place_text}")
+        cells.lacks(
+            context.time_column, RowState.NO_OPERATION, f"no dispatch of it is in {context.place_text}", "launches"
+        )
     else:
-        cells.lacks(Column.ROCM, Absence.NOT_COLLECTED, _NEEDS_RUN)
+        cells.lacks(context.time_column, Absence.NOT_COLLECTED, _NEEDS_RUN, "launches")
+    if not context.has_trace:
+        cells.lacks(Column.ROCM, Absence.NOT_COLLECTED, _NO_TRACE)
 
 
 def _occurrences(cells: _Cells, facts: ComponentFacts, context: Context) -> None:

@@ -98,7 +98,7 @@ def refine_facts(
         read, written = moved.get(key, (None, None))
         refined[key] = replace(
             each,
-            estimated=_per_place(estimated.get(key), places_count) or (each.estimated if not estimated else None),
+            estimated=_per_place(estimated.get(key), places_count) or _without_points(each, estimated, run),
             counted=_per_place(counted.get(key), places_count),
             sent_bytes=sent.get(key),
             read_bytes=None if read is None else read / places_count,
@@ -110,6 +110,15 @@ def refine_facts(
             has_workload=run.workload is not None,
         )
     return refined
+
+
+def _without_points(facts: ComponentFacts, points: Mapping[Key, Work], run: RunRows) -> Work | None:
+    """Estimates without ceilings, where nobody knows which device it was."""
+    if points or facts.estimated is None:
+        return None
+    if run.device is not None:
+        return facts.estimated
+    return replace(facts.estimated, refusal="which part the GPU is, is not known: --part PART")
 
 
 def _keyed(rows: pd.DataFrame) -> pd.DataFrame:

@@ -160,6 +160,15 @@ def test_dominating_is_what_covers_more_of_the_step(scoped_summary: Summary) -> 
     assert ask(scoped_summary, "compute vs communication").sentences[0].startswith(f"{word} dominates")
 
 
+def test_host_threads_and_cut_traces_are_told_before_any_answer(scoped_summary: Summary) -> None:
+    assert answer_question(scoped_summary, "where does the time go?").caveats == ()
+    overview = replace(scoped_summary.quality.overview, is_host_only=True, is_truncation_suspected=True)
+    doubtful = replace(scoped_summary, quality=replace(scoped_summary.quality, overview=overview))
+    caveats = answer_question(doubtful, "where does the time go?").caveats
+    assert caveats[0] == "Nothing ran on a GPU in it: devices are threads of a host."
+    assert "may be cut" in caveats[1]
+
+
 # Names
 
 
@@ -308,6 +317,14 @@ def test_what_nobody_knows_is_no_verdict_and_says_what_to_capture(scoped_summary
     library = ask(scoped_summary, "is custom-call.2 memory-bound?")  # a library's kernel: the compiler has no estimate
     assert not library.is_answered
     assert "neither FLOPs nor bytes are known" in library.sentences[0]
+
+
+def test_device_that_nobody_knows_is_to_be_named_and_not_counted(scoped_summary: Summary) -> None:
+    unknown = Missing(absence=Absence.AMBIGUOUS, reason="what is recorded of the GPU fits MI300X and MI325X")
+    for question in ("is wi_0 forward memory-bound?", "is the step memory-bound?"):
+        answer = ask(replace(scoped_summary, roofline=unknown), question)
+        assert not answer.is_answered
+        assert answer.commands == ("rocktools summarize RUN --part PART -o FILE.json",)
 
 
 def test_part_without_a_known_cost_is_said(scoped_summary: Summary) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scoped_run import LAYERS, MICROSTEPS, WORKLOAD
+from tiny_run import tiny_trace, write_tiny_run
 
 from rocktools.analytic.occurrences import parse_workload
 from rocktools.devices.device import Level
@@ -412,3 +413,21 @@ def test_profiled_steps_alone_are_no_timing(scoped_summary: Summary) -> None:
 )
 def test_numbers_are_shown_as_ranges(numbers: list[int], text: str) -> None:
     assert ranges_of(numbers) == text
+
+
+# A JAX profile alone
+
+
+def test_what_only_a_profile_says_stands_in_its_column(tmp_path: Path, options: SummaryOptions) -> None:
+    run = write_tiny_run(tmp_path / "run", profile=tiny_trace())
+    sheet, _ = build_run_worksheet([run], options, WorksheetOptions())
+    timed = [row for row in sheet.rows if not row.state]
+    assert timed
+    for row in timed:
+        for field in (Field.SCOPE, Field.SHAPES, Field.TIME):
+            states = {cell.state for cell in row.cells if (cell.field, cell.column) == (field, Column.ROCM)}
+            assert states == {"not_collected"}, field
+        assert row.find(Field.TIME, Column.HLO, "critical_union_per_step_ns") is not None
+        ids = row.find(Field.OCCURRENCES, Column.ROCM, "dispatch_ids")
+        assert ids is not None
+        assert "no trace of rocprofv3" in ids.note
