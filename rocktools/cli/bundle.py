@@ -40,6 +40,8 @@ _file = click.Path(path_type=Path)
     "--after-step-log", metavar="FILE", type=_file, help="The same of the second run.  [default: by its manifest]"
 )
 @click.option("--workload", metavar="FILE", type=_file, help="What the program does.  [default: by the manifest]")
+@click.option("--part", metavar="PART", help="Ceilings of this part, as in `rocktools roofline`.")
+@click.option("--partition", metavar="MODE", help="Compute partition: SPX, DPX, QPX, CPX.  [default: as recorded]")
 @click.option("--table", "tables", metavar="NAME", multiple=True, help="Only this table; may be repeated.")
 @click.option("--without-traces", is_flag=True, help="Leave inputs out: summaries, reports and tables only.")
 @click.option(
@@ -63,6 +65,8 @@ def command(
     step_log: Path | None,
     after_step_log: Path | None,
     workload: Path | None,
+    part: str | None,
+    partition: str | None,
     tables: tuple[str, ...],
     without_traces: bool,
     scrub: str,
@@ -100,6 +104,7 @@ def command(
     request = BundleRequest(
         sides=sides,
         components=components,
+        device=(part, partition),
         tables=choose_tables(tables),
         has_traces=not without_traces,
         scrub=Scrub(scrub),

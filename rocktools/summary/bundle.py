@@ -16,6 +16,7 @@ from __future__ import annotations
 import filecmp
 import os
 import platform
+import shlex
 import shutil
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -27,10 +28,11 @@ import numpy as np
 import pandas as pd
 
 from rocktools import __version__
-from rocktools.errors import InputError, RocktoolsError, UsageError
+from rocktools.errors import DamagedFile, InputError, RocktoolsError, UsageError
 from rocktools.rundir import hash_file, require_free
-from rocktools.summary.bundle_commands import Command, commands_of_run, comparison, report_of, summary_path
+from rocktools.summary.bundle_commands import Command, commands_of_run, comparison, is_ours, report_of, summary_path
 from rocktools.summary.bundle_document import (
+    BUNDLE_NAME,
     SCHEMA,
     Bundle,
     BundleFile,
@@ -68,6 +70,7 @@ class BundleRequest:
     Attributes:
         sides: name -> a run, or the file of a summary: `run`, or `before` and `after`.
         components: name or file of the component map; None: as commands have it.
+        device: part and compute partition, where files do not say which it was.
         tables: names of the tables.
         has_traces: whether inputs go into the bundle.
         scrub: what is taken out of databases.
@@ -77,6 +80,7 @@ class BundleRequest:
 
     sides: dict[str, SideRequest | Path]
     components: str | None
+    device: tuple[str | None, str | None]
     tables: tuple[str, ...]
     has_traces: bool
     scrub: Scrub
@@ -138,8 +142,16 @@ def verify_bundle(folder: Path, bundle: Bundle, run: RunCommand, on_progress: Pr
     """Make everything again from the inputs, in a copy at another place, and compare byte for byte.
 
     Raises:
+        DamagedFile: the manifest has a command that no bundle has; nothing is run then.
         RocktoolsError: the copy cannot be made.
     """
+    for output in bundle.outputs:
+        if not is_ours(output):
+            raise DamagedFile(
+                "bundle-command",
+                f"the manifest has a command that no bundle has: {shlex.join(output.command)}",
+                where=str(folder / BUNDLE_NAME),
+            )
     changed = tuple(each.path for each in bundle.files if _is_changed(folder, each))
     outputs = [each for each in bundle.outputs if each.is_regenerable]
     kept = {each.path for each in bundle.outputs if not each.is_regenerable and each.reason is None}
@@ -175,7 +187,7 @@ def _fill(folder: Path, request: BundleRequest, run: RunCommand, on_progress: Pr
         left_out[name], arguments[name] = tuple(copied.left_out), tuple(copied.paths)
         if request.has_traces:
             sensitive |= dict.fromkeys(sensitive_facts(folder, copied, request.scrub))
-        commands += commands_of_run(name, copied, components, request.tables)
+        commands += commands_of_run(name, copied, components=components, device=request.device, tables=request.tables)
     if len(request.sides) == 2:
         commands.append(comparison(request.allowed))
     outputs: list[BundleOutput] = []

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rocktools.errors import UsageError, nearest_names
+from rocktools.summary.bundle_document import BundleOutput, is_inside
 from rocktools.summary.bundle_inputs import CopiedInputs
 
 _ATTRIBUTED = ("--hlo", "--components")
 _LEDGER = (*_ATTRIBUTED, "--workload")
+_DEVICE = ("--part", "--partition")
 TABLES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "processes": (("info", "--part", "processes"), ()),
     "devices": (("info", "--part", "devices"), ()),
@@ -24,11 +26,16 @@ TABLES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "collectives": (("collectives",), _ATTRIBUTED),
     "ranks": (("ranks",), _ATTRIBUTED),
     "memory": (("memory",), ()),
-    "rules": (("rules", "check"), ()),
+    "rules": (("rules", "check"), _ATTRIBUTED),
     "metrics": (("metrics",), ()),
-    "roofline": (("roofline",), (*_ATTRIBUTED, "--counters")),
+    "roofline": (("roofline",), (*_ATTRIBUTED, "--counters", *_DEVICE)),
 }
 """Name -> command, and which of the shared options it takes."""
+
+_OPTIONS = frozenset(
+    {"-o", "--format", "--part", "--no-time", "--top", "--allow", "--hlo", "--components", "--workload", "--counters"}
+    | {"--step-log", "--partition"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,12 +76,18 @@ def summary_path(side: str) -> str:
 
 
 def commands_of_run(
-    side: str, copied: CopiedInputs, components: str | None, tables: Sequence[str]
+    side: str,
+    copied: CopiedInputs,
+    *,
+    components: str | None,
+    device: tuple[str | None, str | None],
+    tables: Sequence[str],
 ) -> tuple[Command, ...]:
     """The summary and the tables of a run, and the report.
 
     Args:
         components: name of a map, or its path in the bundle; None: as commands have it.
+        device: part and compute partition, where they were named.
         tables: names of `TABLES`.
     """
     options = {
@@ -83,8 +96,9 @@ def commands_of_run(
         "--workload": [] if copied.workload is None else ["--workload", copied.workload],
         "--counters": [word for path in copied.counters for word in ("--counters", path)],
         "--step-log": [] if copied.step_log is None else ["--step-log", copied.step_log],
+        **{name: [] if value is None else [name, value] for name, value in zip(_DEVICE, device, strict=True)},
     }
-    names = (*_ATTRIBUTED, "--counters", "--step-log")
+    names = (*_ATTRIBUTED, "--counters", "--step-log", *_DEVICE)
     words = [word for name in names for word in options[name]]
     target = summary_path(side)
     made = [
@@ -132,3 +146,17 @@ def comparison(allowed: Sequence[str]) -> Command:
     sides = (summary_path("before"), summary_path("after"))
     arguments = ("compare", *sides, *words, "--format", "json", "-o", "compare.json")
     return Command(path="compare.json", side="both", role="comparison", arguments=arguments, needs_inputs=False)
+
+
+def is_ours(output: BundleOutput) -> bool:
+    """Whether a command of a manifest is one that a bundle can have: it reads what is inside, and starts nothing.
+
+    A bundle may come from anybody, and checking it runs what its manifest says.
+    """
+    program, *words = output.command
+    known = {command for command, _ in TABLES.values()} | {("summarize",), ("report",), ("compare",)}
+    if program != "rocktools" or not any(tuple(words[: len(command)]) == command for command in known):
+        return False
+    if words[-2:] != ["-o", output.path]:
+        return False
+    return all(word in _OPTIONS if word.startswith("-") else is_inside(word) for word in words)

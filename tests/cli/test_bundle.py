@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -172,6 +173,31 @@ def test_single_file_a_pattern_and_a_folder_keep_their_labels(run: CommandLine, 
     assert (tmp_path / "direct.csv").read_bytes() == (tmp_path / "out/tables/run/contents.csv").read_bytes()
 
 
+def test_what_cannot_be_found_is_named_and_goes_along(run: CommandLine, run_path: Path, tmp_path: Path) -> None:
+    """A trace alone, its program elsewhere, a map of one's own, a log and a device: as `ledger` has it with them."""
+    trace = shutil.copy(run_path / "trace/rank_0_results.db", tmp_path / "1_results.db")
+    hlo = tmp_path / "dump"
+    shutil.copytree(run_path / "hlo", hlo)
+    dump = next(hlo.glob("*after_optimizations.txt"))
+    components = tmp_path / "mine.yaml"
+    components.write_text((resources.files("rocktools") / "attribution/component_maps/plain_jax.yaml").read_text())
+    log = tmp_path / "log.csv"
+    log.write_text("step,seconds\n" + "".join(f"{step},0.5\n" for step in range(8)))
+    options = ("--hlo", dump, "--components", components)
+    bundled = (*options, "--step-log", log, "--part", "MI355X", "--partition", "SPX")
+    ran = run("bundle", trace, "-o", tmp_path / "out", *bundled, "--table", "ledger", "--table", "roofline")
+    assert ran.code == 0, ran.err
+    assert run("ledger", trace, *options, "-o", tmp_path / "ledger.csv").code == 0
+    assert (tmp_path / "ledger.csv").read_bytes() == (tmp_path / "out/tables/run/ledger.csv").read_bytes()
+    summary = json.loads((tmp_path / "out/run.summary.json").read_text())
+    assert summary["step_log"]["statistics"]["median_ns"] == 500_000_000
+    assert summary["metadata"]["component_map"] != "maxtext"
+    shutil.rmtree(hlo)
+    components.unlink()
+    log.unlink()
+    assert run("bundle", "--verify", tmp_path / "out").code == 0
+
+
 def test_two_sides_are_compared(run: CommandLine, run_path: Path, tmp_path: Path) -> None:
     summary = tmp_path / "s.json"
     assert run("summarize", run_path, "--no-time", "-o", summary).code == 0
@@ -271,3 +297,40 @@ def test_manifest_that_leads_out_of_the_folder_is_refused(run: CommandLine, copi
     manifest["files"][0]["path"] = "../x"
     (copied / "bundle.json").write_text(json.dumps(manifest))
     assert "bundle-path" in run("bundle", "--verify", copied).err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["rocktools", "trace", "-o", "x", "--", "touch", "pwned"],
+        ["rocktools", "kernels", "/etc", "-o", "tables/run/kernels.csv"],
+        ["rocktools", "kernels", "../x", "-o", "tables/run/kernels.csv"],
+        ["rocktools", "ledger", "inputs", "--dask", "tcp://there:1", "-o", "tables/run/kernels.csv"],
+        ["rocktools", "kernels", "inputs", "-o", "../../kernels.csv"],
+        ["sh", "-c", "touch pwned"],
+    ],
+)
+def test_manifest_with_a_command_of_somebody_else_is_not_run(run: CommandLine, copied: Path, words: list[str]) -> None:
+    """A bundle may come from anybody."""
+    manifest = json.loads((copied / "bundle.json").read_text())
+    place = next(each for each in manifest["outputs"] if each["path"] == "tables/run/kernels.csv")
+    place["command"] = words
+    (copied / "bundle.json").write_text(json.dumps(manifest))
+    ran = run("bundle", "--verify", copied)
+    assert (ran.code, ran.out) == (1, "")
+    assert "bundle-command: the manifest has a command that no bundle has" in ran.err
+
+
+# Real files
+
+
+@pytest.mark.parametrize(
+    "name", ["rocpd/rocprofv3-mi300x.db", "rocpd/rocprofsys-mi350x.db", "xplane/mi355_te_fused_attn"]
+)
+def test_bundle_of_real_files_is_made_again_byte_for_byte(
+    run: CommandLine, shared: Path, tmp_path: Path, name: str
+) -> None:
+    tables = [word for table in ("contents", "kernels", "overlap") for word in ("--table", table)]
+    ran = run("bundle", shared / "data" / name, "-o", tmp_path / "out", *tables)
+    assert ran.code == 0, ran.err
+    assert "5 of 5 made again elsewhere, byte for byte" in ran.out
