@@ -26,6 +26,7 @@ from typing import Any
 from rocktools import __version__
 from rocktools.errors import DamagedFile, InputError, RocktoolsError, UnsupportedVersion, UsageError
 
+_HALF_CHARACTER = "\\ud"  # one of two escapes that are a character together, and alone cannot be written
 SCHEMA = "rocktools.run/1"
 MANIFEST_NAME = "manifest.json"
 TRACE_FOLDER = "trace"
@@ -342,7 +343,7 @@ def _command_document(record: CommandRecord) -> dict[str, Any]:
 
 def _read_command(path: Path) -> CommandRecord:
     try:
-        document = load_json(path)
+        document = load_json(path, has_bytes=True)
     except ValueError as error:
         raise DamagedFile(
             "command-record-damaged", f"the record of a command is not JSON: {error}", where=str(path)
@@ -367,7 +368,7 @@ def _parse_command(document: Any) -> CommandRecord:
 
 def _read_pass(path: Path) -> PassRecord:
     try:
-        document = load_json(path)
+        document = load_json(path, has_bytes=True)
     except ValueError as error:
         raise DamagedFile(
             "pass-record-damaged", f"the record of a pass is not JSON: {error}", where=str(path)
@@ -411,15 +412,23 @@ def _require_types(document: Any, types: _Types) -> dict[str, Any]:
     return {name: document[name] for name in types}
 
 
-def load_json(path: Path) -> Any:
+def load_json(path: Path, *, has_bytes: bool = False) -> Any:
     """What a JSON file holds, whatever that is.
+
+    Args:
+        path: the file.
+        has_bytes: texts may hold bytes that are no UTF-8, as arguments and names of files do (halves of characters).
 
     Raises:
         InputError: the system refuses to read it.
-        ValueError: it is not JSON, or JSON that Python does not take.
+        ValueError: it is not JSON, or JSON that Python does not take, or a text in it is no Unicode.
     """
     try:
-        return json.loads(path.read_bytes().decode("utf-8"))
+        text = path.read_bytes().decode("utf-8")
+        document = json.loads(text)
+        if not has_bytes and _HALF_CHARACTER in text.lower():
+            json.dumps(document, ensure_ascii=False).encode("utf-8")
+        return document
     except OSError as error:
         raise InputError(
             "unreadable-file", f"the system refuses to read it: {error.strerror}", where=str(path)
@@ -446,7 +455,7 @@ def read_manifest(run: Path) -> Manifest:
             "no-manifest", "this folder has no manifest: not a run directory, or a run that did not end", where=str(run)
         )
     try:
-        document = load_json(path)
+        document = load_json(path, has_bytes=True)
     except ValueError as error:
         raise DamagedFile("manifest-damaged", f"the manifest is not JSON: {error}", where=str(path)) from error
     found = _schema_of(document)

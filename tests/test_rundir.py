@@ -23,6 +23,7 @@ from rocktools.rundir import (
     create_run_directory,
     hash_file,
     hash_files,
+    load_json,
     read_command_records,
     read_manifest,
     read_pass_records,
@@ -413,3 +414,13 @@ def test_record_with_a_mangled_database_is_damaged(tmp_path: Path, database: obj
     manifest.write_text(json.dumps(document))
     with pytest.raises(DamagedFile):
         read_manifest(tmp_path)
+
+
+@pytest.mark.parametrize("text", ['{"a": "\\ud800"}', '{"\\uDC00": 1}', '["\\ud83d x"]'])
+def test_json_with_half_of_a_character_is_refused(tmp_path, text):
+    path = tmp_path / "a.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError):  # noqa: PT011 (of json and of unicode alike)
+        load_json(path)
+    path.write_text('{"a": "\\ud83d\\ude00"}', encoding="utf-8")
+    assert load_json(path) == {"a": "\U0001f600"}

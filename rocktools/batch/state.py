@@ -203,7 +203,7 @@ def read_state(run: Path) -> BatchState:
             "no-batch", f"the folder has no {STATE_NAME}: no batch ran here", where=str(run), hint="leave --resume out"
         )
     try:
-        document = load_json(path)
+        document = load_json(path, has_bytes=True)
     except ValueError as error:
         raise DamagedFile("batch-state-damaged", f"the state is not JSON: {error}", where=str(path)) from error
     schema = document.get("schema") if isinstance(document, dict) else None

@@ -139,7 +139,7 @@ def read_marker(folder: Path) -> WorkloadMarker | None:
     if not path.is_file():
         return None
     try:
-        document = load_json(path)
+        document = load_json(path, has_bytes=True)
     except ValueError as error:
         raise DamagedFile("compute-marker-damaged", f"it is not JSON: {error}", where=str(path)) from error
     schema = document.get("schema") if isinstance(document, dict) else None

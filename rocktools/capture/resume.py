@@ -32,7 +32,7 @@ def require_same_capture(run: Path, plan: CapturePlan) -> None:
     if not target.is_file():
         raise UsageError("nothing-to-resume", "there is no capture in this folder", where=str(run))
     try:
-        before = load_json(target)
+        before = load_json(target, has_bytes=True)
     except ValueError as error:
         raise DamagedFile("plan-damaged", f"the plan is not JSON: {error}", where=str(target)) from error
     if not isinstance(before, dict):

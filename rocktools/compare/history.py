@@ -97,7 +97,8 @@ def read_history(path: Path) -> tuple[list[Entry], list[Finding]]:
         DamagedFile: no line of it is an entry.
     """
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        # Not `splitlines`, which ends a line at characters that JSON leaves in texts.
+        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
     except OSError as error:
         raise InputError(
             "cannot-read",
@@ -122,7 +123,7 @@ def read_history(path: Path) -> tuple[list[Entry], list[Finding]]:
             )
         else:
             entries.append(entry)
-    if lines and not entries:
+    if any(lines) and not entries:
         raise DamagedFile("no-history", f"no line of it is an entry of {SCHEMA}", where=str(path))
     return entries, findings
 
@@ -143,6 +144,7 @@ def drift_ratios(entries: Sequence[Entry]) -> list[float | None]:
 def _entry(line: str) -> Entry | None:
     try:
         document = json.loads(line)
+        json.dumps(document, ensure_ascii=False).encode("utf-8")  # half of a character can be told to nobody
     except (ValueError, RecursionError):
         return None
     names = {each.name for each in fields(Entry)}
