@@ -1,8 +1,8 @@
 """A name in a question -> the operations, component, scope or kernel of the summary that it means.
 
-The same word may name several things. The order is: instruction, component, named scope, kernel; first as typed, then
-in any case, then with blanks and hyphens as underscores. A phase may stand before or behind it: `wi_0 forward`,
-`forward wi_0`, `the backward pass of attention`, `attention in backward`.
+The same word may name several things. The order is: instruction, component, named scope, kernel, phase; first as
+typed, then in any case, then with blanks and hyphens as underscores. A phase may stand before or behind a name: `wi_0
+forward`, `forward wi_0`, `the backward pass of attention`, `attention in backward`; or alone: `the backward pass`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ PHASE_WORDS = {
     "recomputation": BookedPhase.REMATERIALIZED.value,
 }
 _PHASE = "|".join(PHASE_WORDS)
+_PHASE_ALONE = re.compile(rf"(?:the )?({_PHASE})(?: pass| phase)?", re.IGNORECASE)
 _WITH_PHASE = (
     re.compile(rf"(?:the )?(?P<phase>{_PHASE})(?: pass| phase)? (?:of|in|for) (?:the )?(?P<name>.+)", re.IGNORECASE),
     re.compile(
@@ -42,6 +43,7 @@ class SubjectKind(str, Enum):
     COMPONENT = "component"
     SCOPE = "scope"
     KERNEL = "kernel"
+    PHASE = "phase"
 
     def __str__(self) -> str:
         return self.value
@@ -119,6 +121,9 @@ def _readings(text: str) -> list[tuple[str, str | None]]:
     """The whole text as a name, then names with a phase beside them."""
     plain = " ".join(text.split()).lstrip("%")
     found: list[tuple[str, str | None]] = [(plain, None)]
+    alone = _PHASE_ALONE.fullmatch(plain)
+    if alone is not None:
+        return [*found, (phase_of(alone[1]), None)]
     for pattern in _WITH_PHASE:
         match = pattern.fullmatch(plain)
         if match is not None:
@@ -138,6 +143,7 @@ def _known_names(summary: Summary) -> _Names:
             names[SubjectKind.COMPONENT][each.component] = None
             names[SubjectKind.SCOPE].update(_scopes_of(each))
             names[SubjectKind.KERNEL].update(dict.fromkeys(each.kernel_names))
+            names[SubjectKind.PHASE][each.phase] = None
     if not isinstance(summary.ledger, Missing):
         names[SubjectKind.COMPONENT].update(dict.fromkeys(each.component for each in summary.ledger.buckets))
     if not isinstance(summary.counters, Missing):
@@ -185,6 +191,7 @@ def _operations_of(summary: Summary, kind: SubjectKind, name: str) -> Iterator[t
         SubjectKind.COMPONENT: lambda each: each.component == name,
         SubjectKind.SCOPE: lambda each: name in _scopes_of(each),
         SubjectKind.KERNEL: lambda each: name in each.kernel_names,
+        SubjectKind.PHASE: lambda each: each.phase == name,
     }
     for at, each in enumerate(summary.operations.operations):
         if is_meant[kind](each):

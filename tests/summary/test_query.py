@@ -181,6 +181,8 @@ def test_names_mean_instruction_then_component_then_scope_then_kernel(scoped_sum
         "gemm_fusion_dot_1": SubjectKind.KERNEL,
         "Expert MLP": SubjectKind.COMPONENT,
         "%custom-call.2": SubjectKind.INSTRUCTION,
+        "the backward pass": SubjectKind.PHASE,
+        "remat": SubjectKind.PHASE,
     }
     assert {name: find_subject(scoped_summary, name).kind for name in kinds} == kinds
 
@@ -198,6 +200,22 @@ def test_phase_may_stand_on_either_side(scoped_summary: Summary, text: str) -> N
 def test_scope_in_all_phases_has_the_operations_of_all(scoped_summary: Summary) -> None:
     found = {each.instruction: each.phase for _, each in find_subject(scoped_summary, "wi_0").operations}
     assert found == {"gemm_fusion_dot.1": "forward", "loop_multiply_fusion.2": "rematerialized"}
+
+
+def test_phase_alone_is_all_of_it(scoped_summary: Summary) -> None:
+    found = {each.name for _, each in find_subject(scoped_summary, "backward pass").operations}
+    assert found == {each.name for each in scoped_summary.operations.operations if each.phase == "backward"}  # type: ignore[union-attr]
+    answer = ask(scoped_summary, "is the backward pass memory-bound?")
+    expected = [
+        point
+        for table in scoped_summary.roofline.tables  # type: ignore[union-attr]
+        if (table.by, table.level) == ("instruction", "hbm")
+        for point in table.points
+        if point.name in found
+    ]
+    assert {each.name: each.value for each in answer.facts}["union_ns"] == sum(
+        point.union_ns for point in expected if point.bound is not None
+    )
 
 
 def test_name_that_is_not_there_gets_those_that_look_like_it(scoped_summary: Summary) -> None:
