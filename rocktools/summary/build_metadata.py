@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -11,6 +12,7 @@ from rocktools.attribution.phases import BookedPhase
 from rocktools.evidence import Evidence
 from rocktools.findings import Finding, sort_findings
 from rocktools.frames import DISPATCHES
+from rocktools.hlo.module import HloModule
 from rocktools.summary.document import DeviceFacts, Fact, LinkMethod, Missing, Quality, RunMetadata, TraceOverview
 from rocktools.summary.facts import known, unknown
 from rocktools.summary.gathered import Gathered, Timed
@@ -19,6 +21,7 @@ from rocktools.timeline.activities import Activity
 from rocktools.timeline.clocks import host_of
 from rocktools.timeline.grouping import codes_of, group_rows, match_rows
 from rocktools.workspace.paths import SourceKind, SourcePath
+from rocktools.workspace.programs import FoundProgram
 
 _FORMATS = {SourceKind.DATABASE: "rocpd", SourceKind.REPLAY_JSON: "rocprofv3_json", SourceKind.PROFILE: "xspace"}
 
@@ -41,11 +44,7 @@ def build_metadata(
     used = _used(gathered)
     timed = gathered.timed
     formats = tuple(sorted({format_of(source) for source in gathered.sources}))
-    programs: set[str] = set()
-    if not isinstance(timed, Missing):
-        linked = {str(each) for each in timed.rows["program_id"].dropna().unique()}
-        found = [each for programs_of in timed.runs.programs.values() for each in programs_of]
-        programs = {f"{each.name} ({each.program_id})" for each in found if each.program_id in linked}
+    programs = {f"{each.name} ({each.program_id})" for each in _linked_programs(gathered)}
     return RunMetadata(
         runs=tuple(sorted({source.run for source in gathered.sources})),
         source_formats=("perfetto_json",) if is_perfetto else formats,
@@ -60,13 +59,31 @@ def build_metadata(
 
 
 def devices_fact(gathered: Gathered, logged_count: int | None, log_name: str) -> Fact:
-    """How many devices the job ran on: by its own log where there is one, else those that were recorded."""
+    """How many devices the job ran on: by its own log, or by its program, of which not all may have been recorded."""
     if logged_count is not None:
         return known(logged_count, Evidence.DECLARED, f"{log_name}: Num_devices")
     used = _used(gathered)
     if not used:
         return unknown("no device ran anything")
+    compiled_count = max((_devices_of(each.program.module) for each in _linked_programs(gathered)), default=0)
+    if compiled_count > len(used):
+        return known(compiled_count, Evidence.DECLARED, "devices that the program was compiled for")
     return known(len(used), Evidence.MEASURED, "devices that ran the steps")
+
+
+def _linked_programs(gathered: Gathered) -> list[FoundProgram]:
+    """Programs of which something ran in the steps that count."""
+    timed = gathered.timed
+    if isinstance(timed, Missing):
+        return []
+    linked = {str(each) for each in timed.rows["program_id"].dropna().unique()}
+    found = [each for programs_of in timed.runs.programs.values() for each in programs_of]
+    return [each for each in found if each.program_id in linked]
+
+
+def _devices_of(module: HloModule) -> int:
+    texts = [module.attributes.get(name, "") for name in ("num_partitions", "replica_count")]
+    return math.prod(int(text) for text in texts if text.isdecimal())
 
 
 def _used(gathered: Gathered) -> set[str]:

@@ -113,6 +113,50 @@ def test_documents_formats_and_tables_agree(run: CommandLine, summary: Callable[
     assert "named scopes" in (tmp_path / "all.md").read_text(encoding="utf-8")
 
 
+def test_the_first_line_is_what_an_engineer_wants_to_know(
+    run: CommandLine, summary: Callable[[str], Path], tmp_path: Path
+) -> None:
+    first = run("compare", summary("before"), summary("slower")).out.splitlines()[0]
+    assert first.startswith("slower by ")
+    assert "expert_mlp, backward +" in first
+    assert "more time for the same work, most in gemm_fusion_dot" in first
+    assert first == run.document("compare", summary("before"), summary("slower"))["verdict"]
+    assert run("compare", summary("before"), summary("again")).out.startswith("no difference of the step beyond chance")
+    # Attention was divided into twice as many launches: neither their number nor their work alone made the difference,
+    # and what the step waits for is no kernel's time.
+    divided = run("compare", summary("before"), summary("more_often")).out.splitlines()[0]
+    assert "the largest part is exposed communication" in divided
+    assert "the same work in more executions" in divided
+    closed = run("compare", summary("before"), summary("other_batch")).out.splitlines()[0]
+    assert closed.startswith("not comparable: global_batch_sequences_count differs: 64 before, 32 after")
+    page = tmp_path / "page.html"
+    assert run("compare", summary("before"), summary("slower"), "--html", page).code == 0
+    text = page.read_text(encoding="utf-8")
+    assert "SIMULATED" in text
+    assert first[1:] in text.replace("&gt;", ">")
+    assert run("compare", summary("before"), summary("slower"), "--html", page).code == 2
+
+
+def test_long_values_are_cut_for_people_and_whole_for_programs(
+    run: CommandLine, summary: Callable[[str], Path]
+) -> None:
+    whole = {row["name"]: row for row in run.rows("compare", summary("before"), summary("again"), "--part", "parity")}
+    assert len(whole["inputs_sha256"]["before"]) == 64
+    lines = run("compare", summary("before"), summary("again"), "--part", "parity").out.splitlines()
+    cut = next(line for line in lines if line.startswith("inputs_sha256"))
+    assert whole["inputs_sha256"]["before"] not in cut
+    assert whole["inputs_sha256"]["before"][:20] + "…" in cut
+
+
+def test_five_steps_suffice_to_name_what_was_slowed(run: CommandLine, tmp_path: Path) -> None:
+    for name, options in (("a", ("--seed", 1)), ("b", ("--seed", 2, "--slow", "wi_0=8%"))):
+        assert run("demo", "-o", tmp_path / name, "--ranks", 1, "--steps", 5, *options).code == 0
+    document = run.document("track", tmp_path / "a", tmp_path / "b", code=3)
+    failed = {check["subject"]: check["cause"] for check in document["checks"] if check["state"] == "fail"}
+    assert failed
+    assert all("wi_0" in subject and cause == "time" for subject, cause in failed.items())
+
+
 def test_history_and_junit_keep_what_was_found(
     run: CommandLine, summary: Callable[[str], Path], tmp_path: Path
 ) -> None:

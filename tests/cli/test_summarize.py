@@ -124,3 +124,19 @@ def test_inputs_stay_as_they_were(run: CommandLine, trace: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in trace.parent.iterdir()}
     run("summarize", trace.parent)
     assert {path: path.stat().st_mtime_ns for path in trace.parent.iterdir()} == before
+
+
+def test_a_batch_for_each_device_is_that_of_all_devices_of_the_program(run: CommandLine, tmp_path: Path) -> None:
+    # One rank of eight was recorded, and nothing tells the global batch: 4 sequences x 2 microsteps x 8 devices.
+    job = tmp_path / "job"
+    assert run("demo", "-o", job, "--ranks", 1, "--steps", 2).code == 0
+    manifest = job / "manifest.json"
+    text = manifest.read_text(encoding="utf-8")
+    assert "global_batch_size_to_train_on=64" in text
+    manifest.write_text(
+        text.replace("global_batch_size_to_train_on=64", "enable_checkpointing=false"), encoding="utf-8"
+    )
+    metadata = json.loads(run("summarize", job, "--no-hashes").out)["metadata"]
+    assert metadata["devices_count"] == 1
+    assert metadata["job"]["global_batch_sequences_count"]["value"] == 64
+    assert metadata["job"]["global_batch_sequences_count"]["evidence"] == "declared"
