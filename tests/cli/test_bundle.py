@@ -18,6 +18,7 @@ from rocktools.cli.main import COMMANDS
 from rocktools.demo.rocpd_writer import RocpdWriter
 from rocktools.summary.bundle_commands import TABLES
 from rocktools.summary.bundle_document import read_bundle
+from rocktools.summary.bundle_inputs import Scrub, SideRequest, copy_inputs, sensitive_facts
 
 SECRET = "hunter2-Zq7"
 
@@ -223,18 +224,31 @@ def test_without_traces_it_says_what_cannot_be_made_again(run: CommandLine, run_
 # What it tells
 
 
-def test_secrets_in_a_database_are_told_and_taken_out(run: CommandLine, tmp_path: Path) -> None:
+def test_secrets_in_a_database_are_told(run: CommandLine, tmp_path: Path) -> None:
     trace = write_trace_with_secret(tmp_path / "1_results.db")
-    ran = run("bundle", trace, "-o", tmp_path / "open", "--table", "kernels")
+    ran = run("bundle", trace, "-o", tmp_path / "open", "--table", "contents")
     assert "1 database with the environment of the job (2 variables), which may include secrets" in ran.err
     assert hold(tmp_path / "open", SECRET) == ["1_results.db"]
-    ran = run("bundle", trace, "-o", tmp_path / "scrubbed", "--table", "kernels", "--scrub")
-    assert ran.code == 0, ran.err
-    assert "environment of the job" not in ran.err
-    assert hold(tmp_path / "scrubbed", SECRET) == []
-    assert hold(tmp_path / "scrubbed", "train.py") != []
-    assert run("bundle", trace, "-o", tmp_path / "nobody", "--table", "kernels", "--scrub=identity").code == 0
-    assert hold(tmp_path / "nobody/inputs", "train.py") == []
+    assert any("environment of the job" in each for each in read_bundle(tmp_path / "open").sensitive)
+
+
+@pytest.mark.parametrize("scrub, holds_command", [(Scrub.ENVIRONMENT, True), (Scrub.IDENTITY, False)])
+def test_secrets_are_taken_out(tmp_path: Path, scrub: Scrub, holds_command: bool) -> None:
+    trace = write_trace_with_secret(tmp_path / "1_results.db")
+    copied = copy_inputs(SideRequest(paths=(str(trace),)), tmp_path / "out", "inputs/run", scrub)
+    assert hold(tmp_path / "out", SECRET) == []
+    assert bool(hold(tmp_path / "out", "train.py")) is holds_command
+    facts = sensitive_facts(tmp_path / "out", copied, scrub)
+    assert not any("environment" in each for each in facts)
+    assert any("host names, command lines" in each for each in facts) is holds_command
+
+
+def test_scrubbed_bundle_is_made_again_too(run: CommandLine, tmp_path: Path) -> None:
+    trace = write_trace_with_secret(tmp_path / "1_results.db")
+    ran = run("bundle", trace, "-o", tmp_path / "out", "--table", "contents", "--scrub")
+    assert (ran.code, "3 of 3 made again" in ran.out) == (0, True)
+    assert hold(tmp_path / "out", SECRET) == []
+    assert read_bundle(tmp_path / "out").scrubbed == "environment"
 
 
 # What it refuses
