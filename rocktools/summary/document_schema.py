@@ -1,6 +1,7 @@
-"""The dataclasses of the summary -> its JSON Schema, with a sentence for each member from their docstrings.
+"""The dataclasses of a document -> its JSON Schema, with a sentence for each member from their docstrings.
 
-summary.schema.json is what this makes; a test compares the two, and `python tests/summary_schema.py` renews it.
+summary.schema.json, answer.schema.json and worksheet.schema.json are what this makes, and experiment.schema.json in
+compare; tests compare them, and `python tests/summary_schema.py` renews them.
 """
 
 from __future__ import annotations
@@ -21,13 +22,26 @@ _ATTRIBUTE = re.compile(r"([a-z_0-9]+(?:, (?:\.\.\.|[a-z_0-9]+))*): (.*)")
 
 def build_schema() -> dict[str, Any]:
     """JSON Schema (draft 2020-12) of `rocktools.summary/1`."""
+    return schema_of(SCHEMA, "Summary of a run", Summary)
+
+
+def schema_of(schema: str, title: str, *kinds: type) -> dict[str, Any]:
+    """JSON Schema of documents that are any of these dataclasses, each with a member `schema`.
+
+    Args:
+        schema: name and version, the value of that member.
+    """
     definitions: dict[str, Any] = {}
-    _define(Summary, definitions)
+    references = [_define(kind, definitions) for kind in kinds]
+    for kind in kinds:
+        of_schema = definitions[kind.__name__]["properties"]["schema"]
+        of_schema.pop("type")
+        definitions[kind.__name__]["properties"]["schema"] = {"const": schema, **of_schema}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": SCHEMA,
-        "title": "Summary of a run",
-        "$ref": "#/$defs/Summary",
+        "$id": schema,
+        "title": title,
+        **(references[0] if len(references) == 1 else {"oneOf": references}),
         "$defs": {name: definitions[name] for name in sorted(definitions)},
     }
 
@@ -42,8 +56,6 @@ def _define(kind: Any, definitions: dict[str, Any]) -> dict[str, str]:
     properties = {}
     for each in fields:
         member = dict(_shape(hints[each.name], definitions))
-        if kind is Summary and each.name == "schema":
-            member = {"const": SCHEMA}
         if each.name in meanings:
             member["description"] = meanings[each.name]
         properties[each.name] = member
