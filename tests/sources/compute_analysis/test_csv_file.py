@@ -39,7 +39,7 @@ def read(content: bytes):
 def test_what_was_written_is_read(rows, is_packed):
     rows[0][0] = rows[0][0].removeprefix("\ufeff")
     content = as_text(rows).encode()
-    file = read(gzip.compress(content) if is_packed else content)
+    file = read(gzip.compress(content, mtime=0) if is_packed else content)
     assert list(file.header) == [name.strip() for name in rows[0]]
     assert [list(row) for row in file.rows] == rows[1:]
     assert file.findings == ()
@@ -65,7 +65,7 @@ def test_a_last_line_without_an_end_is_left_out_and_told():
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"a,b\n1\n", b"a\n\xff\xfe\n", gzip.compress(b"a,b\n1,2\n" * 99)[:-9], b'a,b\n"1,2\n']
+    "content", [b"", b"a,b\n1\n", b"a\n\xff\xfe\n", gzip.compress(b"a,b\n1,2\n" * 99, mtime=0)[:-9], b'a,b\n"1,2\n']
 )
 def test_what_is_no_table_is_refused(content):
     with pytest.raises(DamagedFile):
