@@ -28,7 +28,7 @@ from rocktools.compare.significance import (
 )
 from rocktools.compare.split import Amount, split_difference
 from rocktools.compare.verdict import describe_comparison
-from rocktools.compare.work import Key, SharedWork, step_flop, works_of_buckets
+from rocktools.compare.work import LEAST_COVERED_RATIO, Key, SharedWork, step_flop, works_of_buckets
 from rocktools.summary.document import LedgerBucket, Missing, Steps, Summary
 from rocktools.units import format_si
 
@@ -325,7 +325,9 @@ def _families(before: Summary, after: Summary) -> tuple[FamilyDelta, ...]:
         found = [side.get(name) for side in sides]
         times = [None if each is None else each.exclusive_ns / place for each, place in zip(found, places, strict=True)]
         works = [
-            None if each is None or each.compute_flop is None else each.compute_flop / place
+            None
+            if each is None or each.compute_flop is None or each.work_covered_ratio < LEAST_COVERED_RATIO
+            else each.compute_flop / place
             for each, place in zip(found, places, strict=True)
         ]
         time, work = _ratio(times), _ratio(works)

@@ -7,7 +7,7 @@ from collections import defaultdict
 from rocktools.compare.comparison import OperationDelta, RegionDelta
 from rocktools.compare.match import Pair, match_operations
 from rocktools.compare.split import Amount, split_difference
-from rocktools.compare.work import SharedWork, amount_of, works_of_regions
+from rocktools.compare.work import SharedWork, amounts_of, works_of_regions
 from rocktools.summary.document import Missing, Operation, Region, Summary
 
 
@@ -39,7 +39,7 @@ def _operation(pair: Pair, places: tuple[int, int], is_cut: tuple[bool, bool]) -
         _executions(each, place, is_listed=is_listed) for each, place in zip((before, after), places, strict=True)
     ]
     delta = None if times[0] is None or times[1] is None else times[1] - times[0]
-    amounts = [amount_of(each, place) for each, place in zip((before, after), places, strict=True)]
+    amounts = amounts_of(before, after, places)
     return OperationDelta(
         name_before=None if before is None else before.name,
         name_after=None if after is None else after.name,

@@ -153,7 +153,8 @@ class FamilyDelta:
 
     Attributes:
         before_ns, after_ns: exclusive time of a mean device and step.
-        time_ratio, work_ratio, efficiency_ratio: after over before; efficiency is work over time.
+        time_ratio, work_ratio, efficiency_ratio: after over before; efficiency is work over time. None where the FLOPs
+            of a side are not known for nearly all of its time.
     """
 
     family: str

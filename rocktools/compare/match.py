@@ -5,7 +5,7 @@ Four keys are tried, the surest first; a key counts where it is unique on both s
     fingerprint   what the instruction computes, with its scope and phase
     scope         scope, phase, opcode and shape
     kernel        kernel name and phase, for what has no instruction
-    name          the instruction's own name, opcode and phase, whatever its shape
+    name          the instruction's own name, opcode, phase and component, whatever its shape
 
 Of operations with equal fingerprint, scope and phase (unrolled layers) as many as both sides have are paired in order.
 """
@@ -41,8 +41,8 @@ def match_operations(before: Sequence[Operation], after: Sequence[Operation]) ->
     pairs: list[Pair] = []
     for method, key, takes_several in _METHODS:
         mine, theirs = _by_key(left, key), _by_key(right, key)
-        for value in mine.keys() & theirs.keys():
-            places, others = mine[value], theirs[value]
+        for value, places in mine.items():
+            others = theirs.get(value, [])
             if len(places) != len(others) or (len(places) > 1 and not takes_several):
                 continue
             for place, other in zip(places, others, strict=True):
@@ -78,7 +78,10 @@ def _kernel(operation: Operation) -> _Key:
 
 
 def _name(operation: Operation) -> _Key:
-    return None if operation.instruction is None else (operation.instruction, operation.opcode, operation.phase)
+    # Numbers in names mean nothing to the next compilation; what is in another component is another operation.
+    if operation.instruction is None:
+        return None
+    return operation.instruction, operation.opcode, operation.phase, operation.component
 
 
 _METHODS: tuple[tuple[str, Callable[[Operation], _Key], bool], ...] = (

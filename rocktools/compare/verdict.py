@@ -63,7 +63,7 @@ def _leading(moved: Sequence[BucketDelta], steps: Difference | None) -> list[Buc
 
 
 def _waiting_words(comparison: Comparison) -> str:
-    """What of the change is no longer kernels but waiting, where that is the largest part: the sums of kernels hide it."""
+    """What of the change is no kernel of compute, where that is the largest part: sums of kernels hide it."""
     steps = comparison.steps
     if steps is None or steps.verdict not in (Verdict.SLOWER, Verdict.FASTER):
         return ""

@@ -27,11 +27,18 @@ class SharedWork:
     after: float
 
 
-def amount_of(operation: Operation | None, places: int) -> Amount:
-    """One operation in a mean step of a mean device."""
+def amounts_of(before: Operation | None, after: Operation | None, places: tuple[int, int]) -> tuple[Amount, Amount]:
+    """One operation in a mean step of a mean device, on both sides, with work in one unit."""
+    works: tuple[int | None, int | None] = None, None
+    if before is not None and after is not None:
+        flop, moved = (before.compute_flop, after.compute_flop), (_bytes_of(before), _bytes_of(after))
+        works = flop if all(flop) else moved if all(moved) else works
+    return _amount(before, works[0], places[0]), _amount(after, works[1], places[1])
+
+
+def _amount(operation: Operation | None, work: int | None, places: int) -> Amount:
     if operation is None or not places:
         return Amount(time_ns=0.0, executions_count=0.0, work=None)
-    work = operation.compute_flop or _bytes_of(operation)
     return Amount(
         time_ns=operation.sum_per_step_ns,
         executions_count=operation.rows_count / places,

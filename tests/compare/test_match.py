@@ -23,6 +23,7 @@ def _operation(name: str, **given_: Any) -> Operation:
         "opcode": "fusion",
         "shape": "bf16[8]",
         "activity": "compute",
+        "component": "mlp",
     }
     return any_record(Operation, Random(0), **{**fields, **given_})
 
@@ -51,6 +52,14 @@ def test_unrolled_layers_pair_up_in_order_and_an_odd_number_does_not():
     assert _pairs(layers, others) == {(f"fusion.{n}", f"fusion.{n + 10}", "fingerprint") for n in range(3)}
     found = _pairs(layers, others[:2])
     assert ("fusion.0", "fusion.10", "fingerprint") not in found
+
+
+def test_a_name_alone_does_not_join_components():
+    before = [_operation("fusion.3", fingerprint="aa", scope="mlp", opcode="fusion", component="mlp")]
+    after = [_operation("fusion.3", fingerprint="bb", scope="attention", opcode="fusion", component="attention")]
+    assert _pairs(before, after) == {("fusion.3", None, ""), (None, "fusion.3", "")}
+    moved = [_operation("fusion.3", fingerprint="bb", scope="mlp/new", opcode="fusion", component="mlp")]
+    assert _pairs(before, moved) == {("fusion.3", "fusion.3", "name")}
 
 
 def test_kernels_without_an_instruction_match_by_name():
