@@ -29,7 +29,10 @@ class BatchPlaces:
     Attributes:
         paths: to read.
         skipped: folders below them that are not: batches, whose good results are among `paths`.
-        planned: name of a workload -> what the plan of its batch says.
+        planned: label of a workload -> what the plan of its batch says.
+        prefixes: resolved folder of a batch -> what stands in front of the labels of its workloads; "" where there is
+            one batch only.
+        versions: resolved folder of a batch -> version of rocprof-compute that it was run with.
         ceilings: files with measured ceilings of the GPU.
         is_simulated: whether anything was made without hardware.
         findings: kernels without results, replays without a proof.
@@ -38,9 +41,19 @@ class BatchPlaces:
     paths: tuple[Path, ...]
     skipped: tuple[Path, ...] = ()
     planned: Mapping[str, PlannedKernel] = field(default_factory=dict)
+    prefixes: Mapping[Path, str] = field(default_factory=dict)
+    versions: Mapping[Path, str] = field(default_factory=dict)
     ceilings: tuple[Path, ...] = ()
     is_simulated: bool = False
     findings: tuple[Finding, ...] = ()
+
+    def version_of(self, path: Path) -> str | None:
+        """The version that made some results: by the note beside them, else by the state of the batch around them."""
+        return noted_version(path) or _around(path, self.versions)
+
+    def prefix_of(self, path: Path) -> str:
+        """What stands in front of the label of a workload."""
+        return _around(path, self.prefixes) or ""
 
 
 def find_places(arguments: Sequence[str | Path]) -> BatchPlaces:
@@ -55,9 +68,11 @@ def find_places(arguments: Sequence[str | Path]) -> BatchPlaces:
     ceilings: list[Path] = []
     findings: list[Finding] = []
     skipped: list[Path] = []
+    versions: dict[Path, str] = {}
     is_simulated = False
-    for argument in map(Path, arguments):
-        batches = sorted(path.parent for path in argument.rglob(STATE_NAME) if _is_batch(path.parent))
+    found = {argument: _find_batches(argument) for argument in map(Path, arguments)}
+    prefixes = _prefixes(list(dict.fromkeys(run.resolve() for batches in found.values() for run in batches)))
+    for argument, batches in found.items():
         if argument not in batches:
             paths.append(argument)
             skipped += batches
@@ -65,7 +80,8 @@ def find_places(arguments: Sequence[str | Path]) -> BatchPlaces:
         for run in batches:
             batch = _read_batch(run)
             paths += batch.paths
-            planned |= batch.planned
+            planned |= {f"{prefixes[run.resolve()]}{name}": kernel for name, kernel in batch.planned.items()}
+            versions |= batch.versions
             ceilings += batch.ceilings
             findings += batch.findings
             is_simulated = is_simulated or batch.is_simulated
@@ -73,10 +89,38 @@ def find_places(arguments: Sequence[str | Path]) -> BatchPlaces:
         paths=tuple(paths),
         skipped=tuple(skipped),
         planned=planned,
+        prefixes=prefixes,
+        versions=versions,
         ceilings=tuple(ceilings),
         is_simulated=is_simulated,
         findings=tuple(findings),
     )
+
+
+def _find_batches(argument: Path) -> list[Path]:
+    return sorted(path.parent for path in argument.rglob(STATE_NAME) if _is_batch(path.parent))
+
+
+def _prefixes(runs: Sequence[Path]) -> dict[Path, str]:
+    """Folder of a batch -> the end of its path that tells it from the others, and a slash; "" where it is alone.
+
+    Args:
+        runs: resolved, each once.
+    """
+    if len(runs) < 2:
+        return dict.fromkeys(runs, "")
+    ends = {run: Path(*run.parts[-1:]) for run in runs}
+    for count in range(2, max(len(run.parts) for run in runs) + 1):
+        if len(set(ends.values())) == len(runs):
+            break
+        ends = {run: Path(*run.parts[-count:]) for run in runs}
+    return {run: f"{end}/" for run, end in ends.items()}
+
+
+def _around(path: Path, known: Mapping[Path, str]) -> str | None:
+    """What is known of the nearest folder around a path."""
+    resolved = path.resolve()
+    return next((known[folder] for folder in (resolved, *resolved.parents) if folder in known), None)
 
 
 def _is_batch(folder: Path) -> bool:
@@ -126,6 +170,7 @@ def _read_batch(run: Path) -> BatchPlaces:
     return BatchPlaces(
         paths=tuple(path for path in paths if path.exists()),
         planned=planned,
+        versions={run.resolve(): state.version},
         ceilings=tuple(ceilings),
         is_simulated=(plan is not None and plan.is_simulated) or any(map(_has_simulated_marker, paths)),
         findings=tuple(findings),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from rocktools.batch.batch_folders import BatchPlaces, find_places, noted_version
+from rocktools.batch.batch_folders import BatchPlaces, find_places
 from rocktools.batch.gathered_tables import KernelValues, build_kernel_rows, build_points, kernel_values
 from rocktools.batch.kernel_times import TracedTimes, read_times, time_of
 from rocktools.errors import NothingToRead, UsageError
@@ -77,7 +77,8 @@ def gather(arguments: Sequence[str | Path], options: GatherOptions | None = None
     places = find_places(arguments)
     results = read_compute_results(
         places.paths,
-        find_version=noted_version,
+        find_version=places.version_of,
+        find_prefix=places.prefix_of,
         tool_version=chosen.tool_version,
         mixes_passes=chosen.mixes_passes,
         skipped=places.skipped,

@@ -23,7 +23,7 @@ from rocktools.evidence import Evidence, weakest
 from rocktools.findings import Finding, Severity
 from rocktools.frames import Column, FrameSpec, require_frame
 from rocktools.units import count_noun
-from rocktools.workspace.compute_quantities import shortened
+from rocktools.workspace.tool_doubts import shortened
 from rocktools.workspace.tool_eras import refuse_comparison
 
 _ONE_SIDE = "the kernel or the value is on the other side only"

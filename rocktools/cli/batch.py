@@ -94,8 +94,8 @@ def plan(
     """Pick kernels and write what a batch would do with them, as a YAML file to edit.
 
     PATHS are traces, profiles or run directories, whose kernels are ranked. Replays that are missing are taken out of
-    the program. Collectives, copies, what cannot be taken
-    out of its job, and replays without a proof are listed as refused, with the reason. Runs and time are estimated.
+    the program. Collectives, copies, what cannot be taken out of its job, and replays without a proof are listed as
+    refused, with the reason. Runs and time are estimated.
     """
     from rocktools.batch.plan import parse_passes
     from rocktools.batch.planning import PlanWishes

@@ -12,6 +12,7 @@ from rocktools.cli.options import match_option, table_options
 from rocktools.cli.output import TableFormat, TableOutput, emit_findings, emit_table, exit_code_of
 from rocktools.cli.pictures import draw_roofline, picture_option
 from rocktools.cli.progress import working
+from rocktools.errors import UsageError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -157,6 +158,8 @@ def collect(
     """
     from rocktools.batch.collect import gather
 
+    if metric is not None and part not in (None, "metrics"):
+        raise UsageError("metric-of-other-part", f"--metric chooses among --part metrics, and not among {part}")
     request = CollectRequest(traces=traces, match=match, tool_version=tool_version, mix_passes=mix_passes)
     with working("gathering"):
         gathered = gather(paths, request.options())
@@ -335,4 +338,8 @@ def _what_changed(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     notes = [
         f"the same in both: {int(is_same.sum())}; with a value on one side only: {one_sided}; --format csv has all"
     ]
-    return frame[is_shown].reset_index(drop=True), notes
+    shown = frame[is_shown].reset_index(drop=True)
+    # One row says that such a kernel is alone; which quantity comes first says nothing.
+    one_row = shown["matched_by"].isin(["before_only", "after_only"]).to_numpy()
+    values = ["quantity", "unit", "before_value", "after_value", "refusal"]
+    return shown.assign(**{name: shown[name].mask(one_row) for name in values}), notes

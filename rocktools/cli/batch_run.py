@@ -68,12 +68,20 @@ def run(
     """
     from rocktools.batch.document import read_plan
     from rocktools.batch.jobs import Work, check_kernels, check_levels, map_devices, require_commands
+    from rocktools.batch.state import STATE_NAME
     from rocktools.capture.compute_versions import check_compute_version
     from rocktools.rundir import require_free
 
     if compute_version is not None and not dry_run:
         raise UsageError("assumed-version", "--compute-version says what to plan for, and goes with --dry-run")
     if not resume:
+        if (run / STATE_NAME).is_file():
+            raise UsageError(
+                "batch-exists",
+                "there is a batch in this folder already",
+                where=str(run),
+                hint="--resume goes on with it; or name a new folder",
+            )
         require_free(run)
     plan = read_plan(plan_path)
     kernels = check_kernels(plan, plan_path)

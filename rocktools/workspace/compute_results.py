@@ -42,6 +42,8 @@ _ROOFLINE_FILE = "roofline.csv"
 
 FindVersion = Callable[[Path], str | None]
 """The version of the tool that made a file or folder, where somebody noted it."""
+FindPrefix = Callable[[Path], str]
+"""What stands in front of the labels of workloads in a file or folder, so that those of several batches differ."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -87,6 +89,7 @@ def read_compute_results(
     arguments: Sequence[str | Path],
     *,
     find_version: FindVersion | None = None,
+    find_prefix: FindPrefix = lambda path: "",
     tool_version: str | None = None,
     mixes_passes: bool = False,
     skipped: Collection[Path] = (),
@@ -96,6 +99,7 @@ def read_compute_results(
     Args:
         arguments: folders, analysis databases, CSV files of raw counters.
         find_version: None: nobody noted versions.
+        find_prefix: by default there is none, and labels that are taken are numbered.
         tool_version: of everything whose version neither the files nor `find_version` say.
         mixes_passes: whether our formulas give ratios also where their counters come from different passes.
         skipped: folders below those that are named, in which nothing is looked for.
@@ -114,9 +118,9 @@ def read_compute_results(
             raise UsageError("bad-tool-version", f"{tool_version!r} is no version", hint="3.5, 3.10.0")
     found = _find([Path(argument) for argument in arguments], [each.resolve() for each in skipped])
     versions = _Versions(find=find_version, stated=stated)
-    labels = _labels(found.counted)
+    labels = _labels(found.counted, find_prefix)
     counted, facts, findings = _read_counted(found.counted, labels, versions)
-    analyses, doubts = _read_analyses(found, labels, versions)
+    analyses, doubts = _read_analyses(found, labels, versions, find_prefix)
     findings += doubts
     quantities, agents, more = _evaluate(counted, PassRule.MIXED if mixes_passes else PassRule.STRICT)
     workloads: dict[str, ComputeWorkload] = dict(facts)
@@ -215,11 +219,11 @@ def _find_in(path: Path) -> tuple[list[Path], list[Path], list[Path], list[Path]
     )
 
 
-def _labels(folders: Sequence[Path]) -> dict[Path, str]:
+def _labels(folders: Sequence[Path], find_prefix: FindPrefix) -> dict[Path, str]:
     """Resolved folder of raw counters -> its label."""
     labels: dict[Path, str] = {}
     for folder in folders:
-        labels[folder.resolve()] = unused_label(_workload_name(folder), labels.values())
+        labels[folder.resolve()] = unused_label(f"{find_prefix(folder)}{_workload_name(folder)}", labels.values())
     return labels
 
 
@@ -280,7 +284,7 @@ def _unreadable(path: Path, error: InputError) -> Finding:
 
 
 def _read_analyses(
-    found: _Found, labels: Mapping[Path, str], versions: _Versions
+    found: _Found, labels: Mapping[Path, str], versions: _Versions, find_prefix: FindPrefix
 ) -> tuple[list[ComputeAnalysis], list[Finding]]:
     """The tool's own values. Names of databases are those of workloads; folders belong to the workload around them."""
     taken: list[str] = []
@@ -289,9 +293,11 @@ def _read_analyses(
 
     def label_for(path: Path) -> Callable[[str], str]:
         def label(name: str) -> str:
-            near = next((labels[each] for each in (path.resolve(), *path.resolve().parents) if each in labels), name)
-            of_batch = near.removeprefix(_BATCH_PREFIX)
-            chosen = unused_label(of_batch if of_batch in labels.values() else near, taken)
+            around = [labels[each] for each in (path.resolve(), *path.resolve().parents) if each in labels]
+            prefix = find_prefix(path)
+            of_batch = f"{prefix}{name.removeprefix(_BATCH_PREFIX)}"
+            alone = of_batch if of_batch in labels.values() else f"{prefix}{name}"
+            chosen = unused_label(around[0] if around else alone, taken)
             taken.append(chosen)
             return chosen
 

@@ -335,3 +335,51 @@ def test_the_real_database_gives_seven_rows_and_the_tools_intensities(shared):
         assert row["tool_flop_per_byte"] == pytest.approx(expected, rel=1e-8)
     assert gathered.points["rate_absence"].notna().all()
     assert len(keep_metrics(gathered, None)) == 48_405 + 6_915
+
+
+# Several batches at once.
+
+
+@pytest.fixture(scope="module")
+def two_batches(tmp_path_factory) -> tuple[Path, Path]:
+    """The same kernel under 3.4, which leaves tables, and under 3.10, which leaves a database."""
+    runs = []
+    for version in ("3.4", "3.10"):
+        folder = tmp_path_factory.mktemp(version)
+        bench = make_bench(folder, ["k1"], version=version)
+        with pytest.MonkeyPatch.context() as patch:
+            assert bench(patch, "--no-peaks", passes=2) == 0
+        runs.append(bench.run)
+    return runs[0], runs[1]
+
+
+def test_a_batch_states_the_version_of_tables_that_do_not(two_batches):
+    """3.4 writes folders of CSV files that say nothing of it."""
+    gathered = checked(two_batches[0])
+    assert gathered.kernels["tool_version"].tolist() == ["3.4.0"]
+
+
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_workloads_of_one_name_in_two_batches_are_told_apart_and_never_mixed(two_batches, is_turned):
+    gathered = checked(*(reversed(two_batches) if is_turned else two_batches))
+    rows = gathered.kernels.astype(object).to_dict("records")
+    by_label = {row["workload"]: row["tool_version"] for row in rows}
+    old, new = (f"{run.parent.name}/{run.name}/k1" for run in two_batches)
+    assert by_label == {old: "3.4.0", new: "3.10.0"}
+    assert {row["proof"] for row in rows} == {"identical"}
+    for run, label in zip(two_batches, (old, new), strict=True):
+        own = checked(run).quantities
+        together = gathered.quantities[(gathered.quantities["workload"] == label).to_numpy()]
+        assert together["tool_value"].dropna().tolist() == own["tool_value"].dropna().tolist()
+
+
+def test_the_plan_of_each_batch_goes_with_its_own_kernels(two_batches, tmp_path):
+    copies = [shutil.copytree(run, tmp_path / name / "batch") for run, name in zip(two_batches, "ab", strict=True)]
+    path = copies[1] / "plan.yaml"
+    plan = read_plan(path)
+    timed = replace(plan.kernels[0], total_ns=600, dispatches_count=2)
+    path.write_text(render_plan(replace(plan, kernels=(timed,)), path), encoding="utf-8")
+    gathered = checked(*copies)
+    times = dict(zip(gathered.kernels["workload"], gathered.kernels["traced_mean_ns"], strict=True))
+    assert times["b/batch/k1"] == 300
+    assert math.isnan(times["a/batch/k1"])

@@ -265,6 +265,14 @@ def test_a_folder_that_holds_something_is_refused_and_left_alone(bench, monkeypa
     assert bench.calls() == []
 
 
+def test_a_batch_that_is_there_already_is_told_with_how_to_go_on(bench, monkeypatch, capsys):
+    assert bench(monkeypatch, "--no-peaks", "--no-analysis", passes=1) == 0
+    assert bench(monkeypatch, "--no-peaks", "--no-analysis", passes=1) == 2
+    err = capsys.readouterr().err
+    assert "batch-exists" in err
+    assert "--resume goes on with it" in err
+
+
 def test_a_batch_that_is_done_runs_nothing_again(bench, monkeypatch):
     assert bench(monkeypatch) == 0
     calls_count = len(bench.calls()) + len(bench.calls("analyze"))

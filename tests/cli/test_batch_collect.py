@@ -150,3 +150,25 @@ def test_the_real_database_is_one_command_away(rocktools, shared):
     ran = rocktools("batch", "collect", path, "--part", "metrics", "--format", "csv")
     assert ran.code == 0
     assert len(list(csv.DictReader(io.StringIO(ran.out)))) == 48_405 + 6_915
+
+
+def test_a_metric_of_another_part_is_refused(rocktools, database):
+    ran = rocktools("batch", "collect", database, "--metric", "HBM", "--part", "points")
+    assert (ran.code, "metric-of-other-part" in ran.err) == (2, True)
+
+
+def test_a_share_of_a_peak_is_in_percent_whatever_its_metric_is_in(rocktools, tmp_path):
+    kernel = Kernel(name=NAME, values={("2.1.24", "Avg"): 2.0, ("2.1.24", "Pct of Peak"): 0.4})
+    path = write_analysis(tmp_path / "a.db", [Workload(name="w", kernels=(kernel,), system=SYSTEM)])
+    ran = rocktools("batch", "collect", path, "--part", "metrics", "--format", "csv")
+    units = {row["value_name"]: row["unit"] for row in csv.DictReader(io.StringIO(ran.out))}
+    assert units == {"Avg": "Gb/s", "Pct of Peak": "%"}
+
+
+def test_a_kernel_of_one_side_has_one_row_without_a_quantity(rocktools, database, tmp_path):
+    other = write_analysis(tmp_path / "b.db", [Workload(name="w", kernels=(
+        Kernel(name="other", launches_ns=(1_000,), values={("2.1.24", "Avg"): 2.0, ("2.1.25", "Avg"): 1.0}),
+    ), system=SYSTEM)], version="3.10.0")  # fmt: skip
+    lines = [line.split() for line in rocktools("batch", "compare", database, other).out.splitlines()]
+    assert [NAME, "before_only"] in lines
+    assert ["other", "after_only"] in lines
