@@ -129,7 +129,7 @@ def answer_bound(summary: Summary, asked: Asked, top_count: int | None) -> Answe
         intent=asked.intent,
         slots=asked.slots,
         is_answered=True,
-        sentences=tuple(_sentences(asked, subject, table, points, whole)),
+        sentences=(*_sentences(asked, subject, table, points, whole), *_replays(summary, subject)),
         facts=_facts(subject, table, number, points, whole),
         tables=(_points_table(table, number, points, limit), *counted),
         commands=tuple(_commands(subject, table)),
@@ -330,6 +330,25 @@ def _counters_of(summary: Summary, subject: Subject) -> tuple[AnswerTable, ...]:
         top_count=24,
     )
     return (table,)
+
+
+def _replays(summary: Summary, subject: Subject) -> list[str]:
+    """What replays of its kernels counted, and how far they are proven to be its kernels."""
+    if isinstance(summary.counters, Missing):
+        return []
+    names = {subject.name} if subject.kind is SubjectKind.KERNEL else _kernels(subject)
+    found = []
+    for each in summary.counters.quantities:
+        if each.kernel_name not in names or each.quantity != "fabric_intensity" or each.value is None:
+            continue
+        if each.origin.startswith("replay:"):
+            proof = each.proof or "unproven"
+            doubt = ": it may be another kernel than the job's" if proof == "unproven" else ""
+            found.append(
+                f"Counters of {each.kernel_name} alone ({each.origin}, proof: {proof}{doubt}) "
+                f"give {each.value:.4g} FLOP/B."
+            )
+    return found
 
 
 def capture_command(subject: Subject) -> str:

@@ -125,7 +125,9 @@ def answer_step_time(summary: Summary, asked: Asked, top_count: int | None) -> A
             if log.is_single_sample
             else f"median of {found.samples_count}"
         )
-        sentences.append(f"Unprofiled: {format_duration(found.median_ns)} ({what}).")
+        left = f"{log.warmup_steps_count} warm-up and {log.profiled_steps_count} profiled steps left out"
+        spread = "" if found.spread_ratio is None else f", IQR {format_ratio(found.spread_ratio)} of it"
+        sentences.append(f"Unprofiled: {format_duration(found.median_ns)} ({what}{spread}; {left}).")
         facts += [
             measured_fact(name, getattr(found, name), "step_log", "statistics", name, evidence=log.evidence)
             for name in ("median_ns", "iqr_ns", "samples_count")
@@ -136,7 +138,8 @@ def answer_step_time(summary: Summary, asked: Asked, top_count: int | None) -> A
         what = "one sample" if stats.samples_count == 1 else f"median of {stats.samples_count}"
         sentences.append(
             f"Profiled: {format_duration(stats.median_ns)} ({what}), {format_duration(stats.min_ns)} to "
-            f"{format_duration(stats.max_ns)}."
+            f"{format_duration(stats.max_ns)}; {steps.warmup_steps_count} warm-up and {steps.cut_steps_count} cut "
+            "steps left out."
         )
         facts += [
             measured_fact(name, getattr(stats, name), "steps", "statistics", name, evidence=steps.evidence)
@@ -172,6 +175,11 @@ def answer_throughput(summary: Summary, asked: Asked, top_count: int | None) -> 
         f"{', '.join(shown)}: {block.statistic} of {count_noun(block.samples_count, 'sample')} of "
         f"{format_duration(block.step_ns)} without a profiler{spread}."
     )
+    tokens = block.tokens_per_step_count
+    of_what = "As the job printed it: tokens of an update are not known."
+    if isinstance(tokens.value, (int, float)):
+        source = f"({tokens.source}), padding included unless that says otherwise"
+        of_what = f"Tokens of an update: {tokens.value:,} {source}."
     facts = [
         AnswerFact(
             name=name,
@@ -186,4 +194,6 @@ def answer_throughput(summary: Summary, asked: Asked, top_count: int | None) -> 
             ("tokens_per_step_count", block.tokens_per_step_count),
         )
     ]
-    return Answer(intent=asked.intent, slots=asked.slots, is_answered=True, sentences=(sentence,), facts=tuple(facts))
+    return Answer(
+        intent=asked.intent, slots=asked.slots, is_answered=True, sentences=(sentence, of_what), facts=tuple(facts)
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rocktools.evidence import Evidence
 from rocktools.summary.document import Collective, CollectiveKind, LedgerBucket, Missing, Operation, Region, Summary
 from rocktools.summary.query_answer import Answer, AnswerFact, AnswerTable, Cell, answer_table, cannot_answer, pointer
@@ -26,6 +28,7 @@ _REGION_CELLS = (
     Cell(name="phase", meaning="phase of the ledger", evidence=Evidence.DECLARED),
     Cell(name="inclusive_per_step_ns", meaning="durations in it, per device and step"),
     Cell(name="exclusive_per_step_ns", meaning="durations in no scope inside of it"),
+    Cell(name="inclusive_of_phase_ratio", meaning="inclusive, of all durations of the phase"),
     Cell(name="communication_ns", meaning="part of all inclusive durations that is communication"),
     Cell(name="rows_count", meaning="kernels and copies"),
 )
@@ -356,10 +359,17 @@ def answer_regions(summary: Summary, asked: Asked, top_count: int | None) -> Ans
         where = f" under {subject.name}"
         if subject.phase is not None:
             found = [(at, each) for at, each in found if each.phase == subject.phase]
+    whole = {each.phase: each.inclusive_ns for each in block.regions if not each.path}
+    cells = [
+        replace(cell, get=lambda each: each.inclusive_ns / whole[each.phase] if whole.get(each.phase) else None)
+        if cell.name == "inclusive_of_phase_ratio"
+        else cell
+        for cell in _REGION_CELLS
+    ]
     table = answer_table(
         "regions",
         f"scopes{where}, parents before children",
-        _REGION_CELLS,
+        cells,
         [(pointer("regions", "regions", at), each) for at, each in found],
         evidence=block.evidence,
         top_count=40 if top_count is None else top_count,

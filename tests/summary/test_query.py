@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 from statistics import fmean, median
 from typing import Any
@@ -15,7 +16,10 @@ from summary_documents import any_record
 from rocktools.errors import UsageError
 from rocktools.evidence import Absence, Evidence
 from rocktools.roofline.verdict import BOUND_RATIO
+from rocktools.summary.build import build_summary
 from rocktools.summary.document import (
+    CounterQuantity,
+    CountersBlock,
     Gap,
     GapBefore,
     JobStep,
@@ -28,6 +32,7 @@ from rocktools.summary.document import (
     Summary,
     summary_document,
 )
+from rocktools.summary.gathered import SummaryOptions
 from rocktools.summary.query import answer_question
 from rocktools.summary.query_answer import Answer, answer_json
 from rocktools.summary.query_grammar import FORMS, Intent
@@ -337,6 +342,28 @@ def test_what_nobody_knows_is_no_verdict_and_says_what_to_capture(scoped_summary
     assert "neither FLOPs nor bytes are known" in library.sentences[0]
 
 
+@pytest.mark.parametrize("proof, doubt", [("unproven", "it may be another kernel"), ("identical", "")])
+def test_counters_of_a_replay_are_told_with_their_proof(scoped_summary: Summary, proof: str, doubt: str) -> None:
+    counted = any_record(
+        CounterQuantity,
+        Random(3),
+        origin="replay:gemm",
+        proof=proof,
+        kernel_name="gemm_fusion_dot_1",
+        quantity="fabric_intensity",
+        value=12.5,
+        evidence=Evidence.COUNTER,
+    )
+    block = any_record(CountersBlock, Random(4), quantities=(counted,))
+    answer = ask(replace(scoped_summary, counters=block), "is wi_0 forward memory-bound?")
+    (sentence,) = (each for each in answer.sentences if "alone" in each)
+    assert f"replay:gemm, proof: {proof}" in sentence
+    assert "12.5 FLOP/B" in sentence
+    assert ("it may be another kernel" in sentence) == bool(doubt)
+    (table,) = (each for each in answer.tables if each.name == "counters")
+    assert table.rows[0][1:3] == ("replay:gemm", proof)
+
+
 def test_device_that_nobody_knows_is_to_be_named_and_not_counted(scoped_summary: Summary) -> None:
     unknown = Missing(absence=Absence.AMBIGUOUS, reason="what is recorded of the GPU fits MI300X and MI325X")
     for question in ("is wi_0 forward memory-bound?", "is the step memory-bound?"):
@@ -598,6 +625,32 @@ def test_candidates_are_those_of_the_summary_in_their_order(scoped_summary: Summ
     bare = ask(replace(scoped_summary, candidates=()), "what should we try next?")
     assert bare.is_answered
     assert "nothing to suggest" in bare.sentences[0]
+
+
+def test_scopes_have_their_share_of_the_phase(scoped_summary: Summary) -> None:
+    (table,) = ask(scoped_summary, "show hierarchical regions", top_count=0).tables
+    names = [column.name for column in table.columns]
+    at, phase, inclusive = (
+        names.index(name) for name in ("inclusive_of_phase_ratio", "phase", "inclusive_per_step_ns")
+    )
+    whole = {row[phase]: row[inclusive] for row in table.rows if str(row[0]).startswith("(")}
+    for row in table.rows:
+        assert row[at] == pytest.approx(row[inclusive] / whole[row[phase]])  # type: ignore[operator]
+
+
+def test_step_time_says_what_was_left_out_and_how_far_samples_differ(
+    scoped_run: Path, options: SummaryOptions, tmp_path: Path
+) -> None:
+    log = tmp_path / "steps.csv"
+    log.write_text("step,seconds\n0,9\n1,2.0\n2,2.2\n3,2.1\n", encoding="utf-8")
+    summary = build_summary([scoped_run], replace(options, step_log=log, log_warmup_steps_count=1))
+    answer = ask(summary, "how long is a step?")
+    assert answer.sentences[0] == (
+        "Unprofiled: 2.100 s (median of 3, IQR 4.8 % of it; 1 warm-up and 0 profiled steps left out)."
+    )
+    assert answer.sentences[1].startswith("Profiled: ")
+    one = build_summary([scoped_run], replace(options, step_log=log, log_warmup_steps_count=3))
+    assert "one sample, which says nothing of the spread" in ask(one, "how long is a step?").sentences[0]
 
 
 def test_regions_below_a_scope_are_all_that_are_below_it(scoped_summary: Summary) -> None:
