@@ -242,7 +242,7 @@ def _conclude(
 ) -> Attempt:
     is_good = result.stopped_by is Stop.NONE and outcome.is_complete and not has_fault(outcome.findings)
     said = [] if is_good else _explain(run, job, attempt.number)
-    seen = [] if result.stopped_by is Stop.INTERRUPT else outcome.findings
+    seen = outcome.findings if result.stopped_by is Stop.NONE else ()  # half a run lacks most of it
     findings = [*doubts, *said, *seen]
     filled = [each for each in outcome.passes if each.launches_count]
     attempt = replace(
@@ -290,7 +290,7 @@ def _last_words(run: Path, job: Job, number: int) -> str:
 
 def _stopped(attempt: Attempt, result: ProcessResult) -> Attempt:
     if result.stopped_by is Stop.DEADLINE:
-        what = f"stopped after {result.duration_s:.0f} s, which was its time"
+        what = f"stopped after {result.duration_s:.0f} s, which was its time (--timeout)"
         return replace(attempt, state=JobState.FAILED, reason="timed-out", what=what)
     return replace(attempt, state=JobState.INTERRUPTED, reason="interrupted", what="the user stopped it")
 
