@@ -29,6 +29,7 @@ _file = click.Path(path_type=Path)
 @click.option("-o", "--output", "folder", metavar="DIR", type=_file, help="The new folder.")
 @click.option("--after", metavar="PATH", help="A second run or summary, to be compared with the first.")
 @click.option("--allow", "allowed", metavar="FACT", multiple=True, help="The two may differ in it; see `compare`.")
+@click.option("--thresholds", metavar="FILE", type=_file, help="Limits of the comparison, as in `rocktools track`.")
 @click.option(
     "--verify", "is_check", is_flag=True, help="PATH is a bundle: make everything in it again elsewhere, and compare."
 )
@@ -58,6 +59,7 @@ def command(
     folder: Path | None,
     after: str | None,
     allowed: tuple[str, ...],
+    thresholds: Path | None,
     is_check: bool,
     hlo: str | None,
     components: str | None,
@@ -90,25 +92,17 @@ def command(
     from rocktools.summary.bundle_commands import choose_tables
     from rocktools.summary.bundle_inputs import Scrub, SideRequest
 
-    first = _side(paths)
-    if isinstance(first, Path) and any((hlo, counters, step_log, workload)):
-        raise UsageError("bundle-of-summary", "a summary is taken as it is: no option says how to make it")
-    if not isinstance(first, Path):
-        first = SideRequest(paths=paths, hlo=hlo, counters=counters, step_log=step_log, workload=workload)
-    sides = {"run": first}
-    if after is not None:
-        second = _side((after,))
-        if not isinstance(second, Path):
-            second = SideRequest(paths=(after,), step_log=after_step_log)
-        sides = {"before": first, "after": second}
+    first = SideRequest(paths=paths, hlo=hlo, counters=counters, step_log=step_log, workload=workload)
+    second = None if after is None else SideRequest(paths=(after,), step_log=after_step_log)
     request = BundleRequest(
-        sides=sides,
+        sides={"run": _side(first)} if second is None else {"before": _side(first), "after": _side(second)},
         components=components,
         device=(part, partition),
         tables=choose_tables(tables),
         has_traces=not without_traces,
         scrub=Scrub(scrub),
         allowed=allowed,
+        thresholds=thresholds,
         created_utc=datetime.now(timezone.utc).isoformat(timespec="seconds"),
     )
     bundle = make_bundle(folder, request, _run_inside, _Teller("making"))
@@ -127,14 +121,19 @@ def _verify(paths: tuple[str, ...], folder: Path | None) -> int:
     return _tell_check(place, bundle, verify_bundle(place, bundle, _run_inside, _Teller("checking")))
 
 
-def _side(paths: tuple[str, ...]) -> SideRequest | Path:
-    """The file of a summary where one is named; else paths of a run."""
-    from rocktools.summary.bundle_inputs import SideRequest
+def _side(request: SideRequest) -> SideRequest | Path:
+    """The file of a summary where one is named; else the run.
 
-    name = paths[0]
-    if len(paths) == 1 and name.endswith(".json") and not name.endswith(".trace.json") and Path(name).is_file():
-        return Path(name)
-    return SideRequest(paths=paths)
+    Raises:
+        UsageError: options say how to make the summary that is there already.
+    """
+    name = request.paths[0]
+    is_json = name.endswith(".json") and not name.endswith(".trace.json")
+    if len(request.paths) > 1 or not is_json or not Path(name).is_file():
+        return request
+    if request.hlo or request.counters or request.step_log or request.workload:
+        raise UsageError("bundle-of-summary", "a summary is taken as it is: no option says how to make it")
+    return Path(name)
 
 
 @contextlib.contextmanager

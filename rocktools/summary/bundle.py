@@ -6,6 +6,7 @@
     <side>.summary.json   the summary; <side>.report.md its report
     tables/<side>/*.csv   every table
     compare.json          where there are two sides, `before` and `after`; a single one is called `run`
+    track.json            the comparison held against thresholds
 
 Commands are given by whoever calls, as this layer has none: `RunCommand` runs one in a folder. A bundle is proven by
 running all of them in a copy of its inputs at another place, and comparing bytes.
@@ -30,7 +31,7 @@ import pandas as pd
 from rocktools import __version__
 from rocktools.errors import DamagedFile, InputError, RocktoolsError, UsageError
 from rocktools.rundir import hash_file, require_free
-from rocktools.summary.bundle_commands import Command, commands_of_run, comparison, is_ours, report_of, summary_path
+from rocktools.summary.bundle_commands import Command, commands_of_run, comparisons, is_ours, report_of, summary_path
 from rocktools.summary.bundle_document import (
     BUNDLE_NAME,
     SCHEMA,
@@ -46,6 +47,7 @@ from rocktools.summary.document import read_summary
 from rocktools.workspace.run_directories import RunDirectories
 
 README_NAME = "README.md"
+THRESHOLDS_NAME = "thresholds.yaml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +77,7 @@ class BundleRequest:
         has_traces: whether inputs go into the bundle.
         scrub: what is taken out of databases.
         allowed: facts in which the two sides may differ.
+        thresholds: file with limits of `track`; None: its own.
         created_utc: ISO 8601.
     """
 
@@ -85,6 +88,7 @@ class BundleRequest:
     has_traces: bool
     scrub: Scrub
     allowed: tuple[str, ...]
+    thresholds: Path | None
     created_utc: str
 
 
@@ -189,7 +193,11 @@ def _fill(folder: Path, request: BundleRequest, run: RunCommand, on_progress: Pr
             sensitive |= dict.fromkeys(sensitive_facts(folder, copied, request.scrub))
         commands += commands_of_run(name, copied, components=components, device=request.device, tables=request.tables)
     if len(request.sides) == 2:
-        commands.append(comparison(request.allowed))
+        thresholds = None
+        if request.thresholds is not None:
+            shutil.copyfile(request.thresholds, folder / THRESHOLDS_NAME)
+            thresholds = THRESHOLDS_NAME
+        commands += comparisons(request.allowed, thresholds)
     outputs: list[BundleOutput] = []
     for number, command in enumerate(commands, start=1):
         on_progress(command.path, number, len(commands))

@@ -34,7 +34,7 @@ TABLES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 _OPTIONS = frozenset(
     {"-o", "--format", "--part", "--no-time", "--top", "--allow", "--hlo", "--components", "--workload", "--counters"}
-    | {"--step-log", "--partition"}
+    | {"--step-log", "--partition", "--thresholds"}
 )
 
 
@@ -136,16 +136,26 @@ def report_of(side: str) -> Command:
     return Command(path=target, side=side, role="report", arguments=arguments, needs_inputs=False)
 
 
-def comparison(allowed: Sequence[str]) -> Command:
-    """What differs between the two sides.
+def comparisons(allowed: Sequence[str], thresholds: str | None) -> tuple[Command, ...]:
+    """What differs between the two sides, and whether it is too much.
 
     Args:
         allowed: facts that may differ.
+        thresholds: file with limits, in the bundle; None: those of `track`.
     """
-    words = [word for fact in allowed for word in ("--allow", fact)]
     sides = (summary_path("before"), summary_path("after"))
-    arguments = ("compare", *sides, *words, "--format", "json", "-o", "compare.json")
-    return Command(path="compare.json", side="both", role="comparison", arguments=arguments, needs_inputs=False)
+    words = [word for fact in allowed for word in ("--allow", fact)]
+    limits = [] if thresholds is None else ["--thresholds", thresholds]
+    return tuple(
+        Command(
+            path=target,
+            side="both",
+            role="comparison",
+            arguments=(command, *sides, *words, *others, "--format", "json", "-o", target),
+            needs_inputs=False,
+        )
+        for command, target, others in (("compare", "compare.json", []), ("track", "track.json", limits))
+    )
 
 
 def is_ours(output: BundleOutput) -> bool:
@@ -154,7 +164,7 @@ def is_ours(output: BundleOutput) -> bool:
     A bundle may come from anybody, and checking it runs what its manifest says.
     """
     program, *words = output.command
-    known = {command for command, _ in TABLES.values()} | {("summarize",), ("report",), ("compare",)}
+    known = {command for command, _ in TABLES.values()} | {("summarize",), ("report",), ("compare",), ("track",)}
     if program != "rocktools" or not any(tuple(words[: len(command)]) == command for command in known):
         return False
     if words[-2:] != ["-o", output.path]:

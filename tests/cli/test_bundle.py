@@ -205,11 +205,35 @@ def test_two_sides_are_compared(run: CommandLine, run_path: Path, tmp_path: Path
     ran = run("bundle", run_path, "--after", summary, "-o", tmp_path / "out", "--table", "kernels")
     assert ran.code == 0, ran.err
     assert {each.name for each in (tmp_path / "out").iterdir()} == {
-        *("README.md", "bundle.json", "inputs", "tables", "compare.json"),
+        *("README.md", "bundle.json", "inputs", "tables", "compare.json", "track.json"),
         *("before.summary.json", "before.report.md", "after.summary.json", "after.report.md"),
     }
     assert (tmp_path / "out/before.summary.json").read_bytes() == summary.read_bytes()
     assert json.loads((tmp_path / "out/compare.json").read_text())["schema"].startswith("rocktools.compar")
+    assert json.loads((tmp_path / "out/track.json").read_text())["schema"].startswith("rocktools.track/")
+
+
+def test_comparison_that_the_gate_stops_is_kept_with_its_exit_code(
+    run: CommandLine, run_path: Path, tmp_path: Path
+) -> None:
+    first, second = tmp_path / "1.json", tmp_path / "2.json"
+    assert run("summarize", run_path, "--no-time", "-o", first).code == 0
+    document = json.loads(first.read_text())
+    document["metadata"]["job"]["global_batch_sequences_count"] |= {
+        "value": 64,
+        "evidence": "declared",
+        "missing": None,
+    }
+    first.write_text(json.dumps(document))
+    document["metadata"]["job"]["global_batch_sequences_count"]["value"] = 32
+    second.write_text(json.dumps(document))
+    ran = run("bundle", first, "--after", second, "-o", tmp_path / "out")
+    assert ran.code == 0, ran.err
+    assert "compare.json: the command ended with 3" in ran.err
+    assert "4 of 4 made again" in ran.out
+    allowed = ("--allow", "global_batch_sequences_count")
+    ran = run("bundle", first, "--after", second, "-o", tmp_path / "allowed", *allowed)
+    assert "compare.json: the command ended" not in ran.err
 
 
 def test_without_traces_it_says_what_cannot_be_made_again(run: CommandLine, run_path: Path, tmp_path: Path) -> None:
@@ -219,6 +243,15 @@ def test_without_traces_it_says_what_cannot_be_made_again(run: CommandLine, run_
     assert "2 files cannot be made again: run.summary.json, tables/run/kernels.csv" in ran.err
     assert not (tmp_path / "out/inputs").exists()
     assert run("bundle", "--verify", tmp_path / "out").code == 0
+
+
+def test_summary_is_taken_as_it_is(run: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "s.json").write_text("{}")
+    ran = run("bundle", tmp_path / "s.json", "-o", tmp_path / "out", "--hlo", "x")
+    assert (ran.code, "bundle-of-summary" in ran.err) == (2, True)
+    ran = run("bundle", tmp_path / "s.json", "-o", tmp_path / "out")
+    assert (ran.code, "not-a-summary" in ran.err) == (1, True)
+    assert not (tmp_path / "out").exists()
 
 
 # What it tells
