@@ -28,7 +28,7 @@ from rocktools.compare.experiment_document import (
     Side,
 )
 from rocktools.compare.experiment_prediction import judge_prediction, measure, require_metric
-from rocktools.compare.parity import Gate
+from rocktools.compare.parity import FactKind, Gate, Parity, ParityState
 from rocktools.summary.document import Missing, StepLog, Summary
 
 _PATH_PARTS = ("compute", "exposed_communication", "exposed_copy", "idle")
@@ -125,7 +125,7 @@ def build_record(experiment: Experiment, before: Summary, after: Summary, attemp
         before=side_of(before, attempt.before_path),
         after=side_of(after, attempt.after_path),
         gate=str(comparison.parity.gate),
-        gate_reasons=comparison.parity.reasons,
+        gate_reasons=(*comparison.parity.reasons, *_other_work(comparison.parity)),
         changes=changes,
         change=change,
         correctness=attempt.correctness,
@@ -176,6 +176,15 @@ def _refusal(
         state = "failed" if attempt.correctness is Correctness.FAILED else "was not checked"
         return Refusal(reasons=(f"a change is kept only after its outputs were found right; correctness {state}",))
     return None
+
+
+def _other_work(parity: Parity) -> list[str]:
+    """What was allowed to differ although it is the work itself: times then say nothing of the same work."""
+    return [
+        f"{row.name} differs, as was allowed: times are of different work, tokens per second may be compared"
+        for row in parity.rows
+        if row.state is ParityState.ALLOWED and row.kind is FactKind.WORK
+    ]
 
 
 def _losses(before: StepLog | Missing, after: StepLog | Missing) -> Losses | None:

@@ -139,6 +139,18 @@ def test_other_work_is_refused_unless_it_is_the_change() -> None:
     assert "mesh differs" in found.reasons[0]
     allowed = recorded(after, allowed=("mesh",))
     assert [each.name for each in allowed.changes] == ["mesh"]
+    assert any("times are of different work" in each for each in allowed.gate_reasons)
+
+
+def test_batch_in_several_facts_is_one_change() -> None:
+    before = made_summary(SLOW, sha256="a", tokens_per_step_count=262_144)
+    after = made_summary(FAST, sha256="b", global_batch_sequences_count=32, tokens_per_step_count=131_072)
+    names = ("global_batch_sequences_count", "tokens_per_step_count")
+    found = build_record(experiment(before), before, after, attempt(allowed=names))
+    assert isinstance(found, Record)
+    assert [(each.name, each.also) for each in found.changes] == [
+        ("global_batch_sequences_count", ("tokens_per_step_count",))
+    ]
 
 
 def test_same_files_and_another_before_are_refused() -> None:
