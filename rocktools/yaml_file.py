@@ -16,6 +16,8 @@ from rocktools.errors import InputError, UnsupportedVersion, nearest_names
 
 Place = tuple[str | int, ...]
 
+_LARGEST_COUNT = 10**18
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class YamlFile:
@@ -82,11 +84,13 @@ class YamlFile:
         return tuple(self.require_text(reference, (*place, i), each, choices=choices) for i, each in enumerate(value))
 
     def require_count(self, reference: str, place: Place, value: Any, *, at_least: int = 1) -> int:
-        """`value` as an integer.
+        """`value` as an integer that a column can hold.
 
         Raises:
-            InputError: it is none, or less than `at_least`.
+            InputError: it is none, less than `at_least`, or more than anything that is counted.
         """
+        if isinstance(value, int) and abs(value) > _LARGEST_COUNT:  # as text it may have more digits than Python writes
+            raise self.complaint(reference, place, f"must be an integer of at most {_LARGEST_COUNT:,}")
         if not isinstance(value, int) or isinstance(value, bool) or value < at_least:
             shown = value if isinstance(value, (int, float)) else _kind(value)
             raise self.complaint(reference, place, f"must be an integer of at least {at_least}, but is {shown}")

@@ -69,6 +69,13 @@ def test_a_count_is_a_positive_integer(value):
         _parse("a: 1\n").require_count("made-file", ("a",), value)
 
 
+@pytest.mark.parametrize("value", ["1000000000000000001", "-99999999999999999999999", "0x" + "f" * 5000])
+def test_a_count_that_no_column_holds_is_refused(value):
+    file = parse_yaml(f"a: {value}", source="f.yaml", reference="r")
+    with pytest.raises(InputError, match="must be an integer of at most 1,000,000,000,000,000,000"):
+        file.require_count("r", ("a",), file.value["a"])
+
+
 def test_a_file_that_is_not_there_is_one_clear_error(tmp_path):
     with pytest.raises(InputError, match="there is no such file"):
         read_yaml_file(tmp_path / "none.yaml", "made-file")

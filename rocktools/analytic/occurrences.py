@@ -6,6 +6,7 @@ docstrings here. A count that misses is no detail: the filter then left out a pa
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,6 +40,7 @@ COUNTED_ROWS = FrameSpec(
 )
 
 _REFERENCE = "workload"
+_MOST_EXPECTED = 10**15
 _FACTORS = ("layers", "microsteps")
 _BY_TEXT = ("phase", "component", "activity", "collective")
 
@@ -90,7 +92,7 @@ class Workload:
     def expected_per_step(self, expectation: Expectation) -> int:
         """How often it must occur on one device in one step."""
         factors = {"layers": self.layers, "microsteps": self.microsteps}
-        return int(np.prod([factors[name] for name in expectation.times], dtype=np.int64)) * expectation.each
+        return math.prod(factors[name] for name in expectation.times) * expectation.each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +144,7 @@ def _build(file: YamlFile) -> Workload:
     )
     rows = file.require_list(_REFERENCE, ("expectations",), top.get("expectations", []))
     steps = top.get("steps")
-    return Workload(
+    workload = Workload(
         name=file.require_text(_REFERENCE, ("name",), top["name"]),
         layers=file.require_count(_REFERENCE, ("layers",), top["layers"]),
         microsteps=file.require_count(_REFERENCE, ("microsteps",), top.get("microsteps", 1)),
@@ -150,6 +152,12 @@ def _build(file: YamlFile) -> Workload:
         steps=None if steps is None else file.require_count(_REFERENCE, ("steps",), steps),
         expectations=tuple(_expectation(file, ("expectations", i), row) for i, row in enumerate(rows)),
     )
+    most = max((each.each for each in workload.expectations), default=1)
+    if workload.layers * workload.microsteps * workload.devices * (workload.steps or 1) * most > _MOST_EXPECTED:
+        raise file.complaint(
+            _REFERENCE, (), f"more than {_MOST_EXPECTED:,} kernels are expected in all: no job has them"
+        )
+    return workload
 
 
 def _expectation(file: YamlFile, place: Place, value: Any) -> Expectation:

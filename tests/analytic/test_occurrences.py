@@ -124,6 +124,12 @@ def test_mistakes_are_named_with_their_line(text, what, where):
     assert where in (caught.value.where or "")
 
 
+def test_more_than_any_job_has_is_refused_before_it_overflows():
+    text = "schema: rocktools.workload/1\nname: a\nlayers: 1000000000\nmicrosteps: 1000000000\ndevices: 8\n"
+    with pytest.raises(InputError, match="more than 1,000,000,000,000,000 kernels are expected"):
+        parse_workload(text, source="w.yaml")
+
+
 def test_a_file_of_another_version_is_refused(tmp_path):
     path = tmp_path / "w.yaml"
     path.write_text(WI_0.replace("workload/1", "workload/2"), encoding="utf-8")
