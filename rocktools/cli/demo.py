@@ -36,11 +36,25 @@ VARIANTS = {
     type=click.Path(path_type=Path),
     help="The run directory to make; a folder that holds anything is refused.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The same seed, the same rows.")
 @click.option(
-    "--ranks", type=click.IntRange(1, 8), default=8, show_default=True, help="Ranks of the job's eight to record."
+    "--seed",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="The same seed, the same rows.",
 )
-@click.option("--steps", type=click.IntRange(1, 1000), default=5, show_default=True, help="Steps to record.")
+@click.option(
+    "--ranks",
+    metavar="N",
+    type=click.IntRange(1, 8),
+    default=8,
+    show_default=True,
+    help="Ranks of the job's eight to record.",
+)
+@click.option(
+    "--steps", metavar="N", type=click.IntRange(1, 1000), default=5, show_default=True, help="Steps to record."
+)
 @click.option(
     "--fault", "faults", multiple=True, type=click.Choice(FAULTS), help="What goes wrong; may be given several times."
 )

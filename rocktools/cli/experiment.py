@@ -30,9 +30,10 @@ _id_argument = click.argument("experiment_id", metavar="ID")
 def command() -> None:
     """A ledger of experiments: hypothesis, one change, prediction; then what was measured, what moved, and a decision.
 
-    rocktools experiment new --before before.json --hypothesis "..." --change "..." --predict "-3..-6%"
-    rocktools experiment record E1 --after after.json --correctness passed --decision keep
-    rocktools experiment list
+    \b
+        rocktools experiment new --before before.json --hypothesis "..." --change "..." --predict "-3..-6%"
+        rocktools experiment record E1 --after after.json --correctness passed --decision keep
+        rocktools experiment list
     """
 
 

@@ -132,14 +132,23 @@ def flops(
 @_model_argument
 @click.option("--device", "device_name", metavar="PART", required=True, help="As in `rocktools devices`: MI355X, H100.")
 @click.option(
-    "--tokens", type=click.IntRange(min=1, max=10**15), help="Tokens of one step on one device.  [default: --sequence]"
+    "--tokens",
+    metavar="N",
+    type=click.IntRange(min=1, max=10**15),
+    help="Tokens of one step on one device.  [default: --sequence]",
 )
 @click.option(
-    "--sequence", type=click.IntRange(min=1, max=10**15), default=8192, show_default=True, help="Tokens of a sequence."
+    "--sequence",
+    metavar="N",
+    type=click.IntRange(min=1, max=10**15),
+    default=8192,
+    show_default=True,
+    help="Tokens of a sequence.",
 )
 @click.option("--unfused", is_flag=True, help="Attention whose scores are written to memory and read again.")
 @click.option(
     "--optimizer-shards",
+    metavar="N",
     type=click.IntRange(min=1, max=10**15),
     default=1,
     show_default=True,

@@ -239,13 +239,25 @@ batch_options = _request(
     "batch",
     (
         click.option(
-            "--tokens", type=_count, help="Tokens of one step: of all devices and microsteps, padding included."
+            "--tokens",
+            type=_count,
+            metavar="N",
+            help="Tokens of one step: of all devices and microsteps, padding included.",
         ),
-        click.option("--batch", type=_count, help="Instead: sequences of one device in one microstep."),
-        click.option("--global-batch", type=_count, help="Instead: sequences of all devices and microsteps."),
-        click.option("--devices", type=_count, help="Devices that share the step."),
-        click.option("--accumulation", type=_count, default=1, show_default=True, help="Microsteps before the update."),
-        click.option("--sequence", type=_count, required=True, help="Tokens of a sequence."),
+        click.option("--batch", type=_count, metavar="N", help="Instead: sequences of one device in one microstep."),
+        click.option(
+            "--global-batch", type=_count, metavar="N", help="Instead: sequences of all devices and microsteps."
+        ),
+        click.option("--devices", type=_count, metavar="N", help="Devices that share the step."),
+        click.option(
+            "--accumulation",
+            type=_count,
+            metavar="N",
+            default=1,
+            show_default=True,
+            help="Microsteps before the update.",
+        ),
+        click.option("--sequence", type=_count, metavar="N", required=True, help="Tokens of a sequence."),
         click.option(
             "--capacity-factor",
             callback=_fraction,
@@ -260,7 +272,9 @@ timing_options = _request(
     "timing",
     (
         click.option("--step-time", type=_positive, metavar="S", help="Seconds of a synchronized, unprofiled step."),
-        click.option("--samples", type=_count, default=1, show_default=True, help="Steps that the time is of."),
+        click.option(
+            "--samples", type=_count, metavar="N", default=1, show_default=True, help="Steps that the time is of."
+        ),
         click.option("--statistic", help="What it is of several steps.  [default: median]"),
         click.option("--spread", type=click.FloatRange(min=0), metavar="S", help="Range or deviation of the steps."),
         click.option("--warmup", type=click.IntRange(min=0), metavar="N", help="Steps that were left out in front."),
@@ -276,7 +290,10 @@ bounds_options = _request(
     (
         click.option("--unfused", is_flag=True, help="Attention whose scores go through memory."),
         click.option(
-            "--optimizer-shards", type=_count, help="Devices that the optimizer is divided among.  [default: all]"
+            "--optimizer-shards",
+            type=_count,
+            metavar="N",
+            help="Devices that the optimizer is divided among.  [default: all]",
         ),
         click.option(
             "--memory-bytes",

@@ -37,7 +37,12 @@ if TYPE_CHECKING:
 @click.option("--label", default="counters", show_default=True, help="The passes are called LABEL_1, LABEL_2, ...")
 @click.option("--arch", metavar="gfxNNN", help="Architecture to pack for.  [default: that of this machine's GPUs]")
 @click.option(
-    "--device", type=click.IntRange(min=0), default=0, show_default=True, help="GPU to confirm the groups on."
+    "--device",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="GPU to confirm the groups on.",
 )
 @click.option("--selected-regions", is_flag=True, help="Count only between resume and pause calls of the job itself.")
 @click.option(
@@ -70,6 +75,7 @@ def command(
     every counter must have a value for every execution, and all passes must have counted the same executions. Times of
     these runs are never used: kernels are serialised.
 
+    \b
         rocktools pmc --kernel loop_fusion_3 --iterations 10-10 --counters SQ_WAVES,TCC_HIT_sum -- python replay.py
         rocktools pmc --kernel loop_fusion_3 --metrics fabric_bytes,total_flop,occupancy -- python replay.py
     """

@@ -44,6 +44,7 @@ def command(
     is not understood, it is said what can be asked (exit code 2). Where the summary lacks what a question needs, the
     answer says what to capture, and the exit code is 1.
 
+    \b
         rocktools query run.json "what are the top 10 ops by exclusive time?"
         rocktools query run.json "is wi_0 forward memory-bound?"
         rocktools query run.json "why is step 12 slow?" --json

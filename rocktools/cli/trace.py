@@ -49,6 +49,7 @@ def command(
     tool claims is not believed: the databases must exist, be whole and hold dispatches, or the exit code is 1 and the
     manifest says what is missing.
 
+    \b
         rocktools trace -o run -- python train.py steps=14
     """
     from dataclasses import replace
