@@ -148,7 +148,7 @@ def say_gate(comparison: Comparison) -> int:
         click.echo(f"parity: several changes at once, whose effects cannot be told apart: {names}", err=True)
     if comparison.parity.is_same_input:
         click.echo("parity: both sides are made from the very same files", err=True)
-    for reason in comparison.reasons:
+    for reason in (*comparison.reasons, *comparison.uncovered):
         click.echo(f"mind: {reason}", err=True)
     if comparison.parity.gate is Gate.CLOSED:
         click.echo("rocktools: not comparable; --allow FACT lets a fact differ", err=True)

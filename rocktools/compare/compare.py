@@ -30,12 +30,13 @@ from rocktools.compare.split import Amount, split_difference
 from rocktools.compare.verdict import describe_comparison
 from rocktools.compare.work import LEAST_COVERED_RATIO, Key, SharedWork, step_flop, works_of_buckets
 from rocktools.summary.document import LedgerBucket, Missing, Steps, Summary
-from rocktools.units import format_si
+from rocktools.units import count_noun, format_duration, format_si
 
 MATERIAL_RATIO = 0.001
 """Buckets with less of the span than this on both sides are shown, and not judged."""
 
 _OTHER_WORK_RATIO = 0.01
+_BLOCKS = ("steps", "ledger", "overlap", "operations", "regions", "families")
 _SHARES = (
     *("busy", "compute", "communication", "hidden_communication", "exposed_communication"),
     *("exposed_copy", "idle"),
@@ -61,7 +62,7 @@ def _compared(compared: Comparison, before: Summary, after: Summary) -> Comparis
     basis, series = _step_series(before, after)
     reasons = [
         f"{name} of {side}: {block.reason}"
-        for name in ("steps", "ledger", "overlap", "operations", "families")
+        for name in _BLOCKS
         for side, summary in (("before", before), ("after", after))
         if isinstance(block := getattr(summary, name), Missing)
     ]
@@ -80,7 +81,34 @@ def _compared(compared: Comparison, before: Summary, after: Summary) -> Comparis
         regions=compare_regions(before, after, span),
         families=_families(before, after),
         reasons=tuple(reasons),
+        uncovered=(*_one_sided(before, after), *_stray_steps(before.steps, after.steps)),
     )
+
+
+def _one_sided(before: Summary, after: Summary) -> list[str]:
+    """Blocks that one side alone has: what changed there is not known."""
+    return [
+        f"{name} on one side only: nothing in it was compared"
+        for name in _BLOCKS
+        if isinstance(getattr(before, name), Missing) != isinstance(getattr(after, name), Missing)
+    ]
+
+
+def _stray_steps(before: Steps | Missing, after: Steps | Missing) -> list[str]:
+    """Steps in the midst of those that count, which do not: a recompilation is no warm-up of the job."""
+    found = []
+    for steps in (before, after):
+        series = () if isinstance(steps, Missing) else steps.series
+        places = [place for place, step in enumerate(series) if step.is_counted]
+        midst = series[places[0] : places[-1]] if places else ()
+        found.append([step for step in midst if not step.is_counted])
+    if len(found[1]) <= len(found[0]):
+        return []
+    longest = format_duration(max(step.duration_ns for step in found[1]))
+    return [
+        f"{count_noun(len(found[1]), 'step')} after, and {len(found[0])} before, in the midst of the others do not "
+        f"count, the longest of {longest}: is it recompilation?"
+    ]
 
 
 def _of_parity(before: Summary, after: Summary, parity: Parity) -> Comparison:
@@ -102,6 +130,7 @@ def _of_parity(before: Summary, after: Summary, parity: Parity) -> Comparison:
         regions=(),
         families=(),
         reasons=(),
+        uncovered=(),
     )
 
 
@@ -307,10 +336,8 @@ def _verdict(delta: BucketDelta, probabilities: Mapping[Key, float], span_ns: fl
             alone.before_count, alone.after_count
         )
         return Verdict.CANNOT_SAY if is_parted else Verdict.NOT_SIGNIFICANT
-    if delta.delta_ns > 0 and alone.delta_ns > 0:
-        return Verdict.SLOWER
-    # Mean and median may point in different directions, where single steps are far off.
-    return Verdict.FASTER if delta.delta_ns < 0 and alone.delta_ns < 0 else Verdict.CANNOT_SAY
+    # As the median went, as for steps: the mean may go the other way where single steps are far off.
+    return Verdict.SLOWER if alone.delta_ns > 0 else Verdict.FASTER if alone.delta_ns < 0 else Verdict.NOT_SIGNIFICANT
 
 
 def _families(before: Summary, after: Summary) -> tuple[FamilyDelta, ...]:

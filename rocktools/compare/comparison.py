@@ -50,7 +50,8 @@ class BucketDelta:
 
     Attributes:
         activity, phase, component: which.
-        before_ns, after_ns, delta_ns: summed durations; 0 where a side has none, for then it has none.
+        before_ns, after_ns, delta_ns: summed durations, means over steps; 0 where a side has none, for then it took no
+            time.
         delta_ratio: over before; None where that is 0.
         delta_of_step_ratio: `delta_ns` over the mean span of a step before.
         before_count, after_count: executions.
@@ -76,6 +77,18 @@ class BucketDelta:
     difference: Difference | None
     probability: float | None
     verdict: Verdict
+
+    @property
+    def steady_ns(self) -> float:
+        """The change of the median over steps, which single steps do not make; of the mean, where there are none."""
+        return self.delta_ns if self.difference is None else self.difference.delta_ns
+
+    @property
+    def steady_of_step_ratio(self) -> float | None:
+        """`steady_ns` over the mean span of a step before."""
+        if self.delta_of_step_ratio is None or not self.delta_ns:
+            return self.delta_of_step_ratio
+        return self.delta_of_step_ratio * self.steady_ns / self.delta_ns
 
     @property
     def label(self) -> str:
@@ -181,6 +194,7 @@ class Comparison:
         between: of the time from the end of a step in the trace to the start of the next; None where a side has none.
         classes, shares, buckets, operations, regions, families: the largest change first.
         reasons: what is missing from the comparison, and why.
+        uncovered: what may have changed without being seen.
     """
 
     schema: str
@@ -200,6 +214,7 @@ class Comparison:
     regions: tuple[RegionDelta, ...]
     families: tuple[FamilyDelta, ...]
     reasons: tuple[str, ...]
+    uncovered: tuple[str, ...]
 
 
 def render_comparison(comparison: Comparison) -> str:

@@ -19,6 +19,7 @@ from rocktools.compare.verdict import cause_words, interval_words, signed_ratio,
 from rocktools.units import format_duration, format_ratio
 
 SCHEMA = "rocktools.track/1"
+_STEADY_RATIO = 0.5  # of the change of the mean: with less in the median, single steps made it
 _MATERIAL_RATIO = 0.002  # of the span: changes below this in one component are not worth a check of their own
 
 
@@ -74,7 +75,7 @@ class Check:
     """One thing that was held against its limits.
 
     Attributes:
-        name: step_median, step_p90, between_steps, component, scope, share, parity.
+        name: step_median, step_p90, between_steps, component, scope, share, coverage, parity.
         subject: which component or share; "" for the step.
         value_ratio: growth, or difference of shares; None where it could not be told.
         warn_ratio, fail_ratio: the limits.
@@ -120,10 +121,13 @@ class Assessment:
 def assess(comparison: Comparison, thresholds: Thresholds, *, label: str = "") -> Assessment:
     """Hold a comparison against thresholds; a closed gate fails, for nothing was shown to be as fast."""
     if comparison.parity.gate is Gate.CLOSED:
-        checks = [_parity_check(reason) for reason in comparison.parity.reasons]
+        checks = [
+            _plain_check("parity", f"not comparable: {reason}", State.FAIL) for reason in comparison.parity.reasons
+        ]
     else:
         checks = [*_step_checks(comparison, thresholds), *_component_checks(comparison, thresholds)]
         checks += [*_scope_checks(comparison, thresholds), *_share_checks(comparison, thresholds)]
+        checks += [_plain_check("coverage", text, State.WARN) for text in comparison.uncovered]
     worst = sorted(checks, key=lambda check: -_ORDER.index(check.state))
     return Assessment(
         schema=SCHEMA,
@@ -141,17 +145,17 @@ def render_assessment(assessment: Assessment) -> str:
     return json.dumps(asdict(assessment), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _parity_check(reason: str) -> Check:
+def _plain_check(name: str, message: str, state: State) -> Check:
     return Check(
-        name="parity",
+        name=name,
         subject="",
         value_ratio=None,
         warn_ratio=None,
         fail_ratio=None,
         verdict="",
         cause="",
-        state=State.FAIL,
-        message=f"not comparable: {reason}",
+        state=state,
+        message=message,
     )
 
 
@@ -200,11 +204,12 @@ def _component_checks(comparison: Comparison, thresholds: Thresholds) -> list[Ch
     checks = []
     for bucket in comparison.buckets:
         limits = _limits_of(bucket, thresholds)
-        if bucket.delta_ns <= 0 or not _is_material(bucket, limits is not thresholds.component):
+        if bucket.steady_ns <= 0 or not _is_material(bucket, limits is not thresholds.component):
             continue
         is_new = bucket.delta_ratio is None
-        grown = "it is new" if is_new else signed_ratio(bucket.delta_ratio)
-        ratio = float("inf") if bucket.delta_ratio is None else bucket.delta_ratio
+        # What one slow step adds to a mean is no growth of the others.
+        ratio = float("inf") if is_new else bucket.steady_ns / bucket.before_ns
+        grown = "it is new" if is_new else f"{signed_ratio(ratio)} in the median"
         # What is new may have had another name: it has not grown, and nothing is held against it but a warning.
         limits = replace(limits, fail_ratio=None) if is_new else limits
         where = where_most(bucket, comparison.operations)
@@ -227,13 +232,18 @@ def _limits_of(bucket: BucketDelta, thresholds: Thresholds) -> Limits:
 
 def _is_material(bucket: BucketDelta, is_named: bool) -> bool:
     """Small components are checked where somebody named them."""
-    return is_named or bucket.delta_of_step_ratio is None or bucket.delta_of_step_ratio >= _MATERIAL_RATIO
+    return is_named or bucket.steady_of_step_ratio is None or bucket.steady_of_step_ratio >= _MATERIAL_RATIO
 
 
 def _scope_checks(comparison: Comparison, thresholds: Thresholds) -> list[Check]:
     """Scopes that grew, in components of which it is known that they did: scopes have no series of their own."""
-    slower = {(each.component, each.phase) for each in comparison.buckets if each.verdict is Verdict.SLOWER}
-    unsure = {(each.component, each.phase) for each in comparison.buckets if each.verdict is Verdict.CANNOT_SAY}
+    slower, unsure = set(), set()
+    for each in comparison.buckets:
+        is_steady = each.steady_ns >= _STEADY_RATIO * each.delta_ns
+        if each.verdict is Verdict.SLOWER and is_steady:
+            slower.add((each.component, each.phase))
+        elif each.verdict in (Verdict.SLOWER, Verdict.CANNOT_SAY):
+            unsure.add((each.component, each.phase))
     checks = []
     for region in comparison.regions:
         share = region.delta_of_step_ratio

@@ -12,6 +12,7 @@ from rocktools.units import count_noun, format_duration, format_ratio
 
 _NOTEWORTHY_RATIO = 0.002  # of the span of a step
 _APART_RATIO = 0.25  # of the change of the step
+_RUNS_RATIO = 0.005
 _NAMED = 3
 _PARTS = {"between_steps": "time between steps", "idle": "idle time in the step"}
 _CAUSES = {
@@ -43,13 +44,15 @@ def describe_comparison(comparison: Comparison) -> str:
     moved = _leading(noteworthy_buckets(comparison), comparison.steps)
     if not moved:
         nothing = f"no component changed by {format_ratio(_NOTEWORTHY_RATIO)} of the step or more beyond chance"
-        if all(each.probability is None for each in comparison.buckets):
+        if not comparison.buckets:
+            nothing = "components are not known on both sides"
+        elif all(each.probability is None for each in comparison.buckets):
             nothing = "components cannot be judged: the traces have too few steps"
         return f"{told}: {waiting}; {nothing}" if waiting else f"{told}; {nothing}"
     first = moved[0]
-    words = f"{first.label} {signed_duration(first.delta_ns)}, {cause_name(first.split, first.activity)}"
+    words = f"{first.label} {signed_duration(first.steady_ns)}, {cause_name(first.split, first.activity)}"
     words += where_most(first, comparison.operations)
-    others = [f"{each.label} {signed_duration(each.delta_ns)}" for each in moved[1:_NAMED]]
+    others = [f"{each.label} {signed_duration(each.steady_ns)}" for each in moved[1:_NAMED]]
     if others:
         rest = len(moved) - 1 - len(others)
         words += f"; also {', '.join(others)}" + (f", and {count_noun(rest, 'more component')}" if rest else "")
@@ -59,7 +62,7 @@ def describe_comparison(comparison: Comparison) -> str:
 def _leading(moved: Sequence[BucketDelta], steps: Difference | None) -> list[BucketDelta]:
     """What went the way of the step first, for it explains it; where the step did not move, what grew."""
     sign = -1.0 if steps is not None and steps.verdict is Verdict.FASTER else 1.0
-    return sorted(moved, key=lambda each: (each.delta_ns * sign < 0, -abs(each.delta_ns)))
+    return sorted(moved, key=lambda each: (each.steady_ns * sign < 0, -abs(each.steady_ns)))
 
 
 def _waiting_words(comparison: Comparison) -> str:
@@ -102,7 +105,7 @@ def noteworthy_buckets(comparison: Comparison) -> list[BucketDelta]:
         each
         for each in comparison.buckets
         if each.verdict in (Verdict.SLOWER, Verdict.FASTER)
-        and (each.delta_of_step_ratio is None or abs(each.delta_of_step_ratio) >= _NOTEWORTHY_RATIO)
+        and (each.steady_of_step_ratio is None or abs(each.steady_of_step_ratio) >= _NOTEWORTHY_RATIO)
     ]
 
 
@@ -114,7 +117,8 @@ def _step_words(steps: Difference | None) -> str:
     if steps.verdict is Verdict.NOT_SIGNIFICANT:
         return f"no difference of the step beyond chance ({interval_words(steps)})"
     size = "" if steps.delta_ratio is None else f" by {format_ratio(abs(steps.delta_ratio))}"
-    return f"{steps.verdict}{size} ({interval_words(steps)})"
+    small = ", no more than two runs of one job may differ by" if abs(steps.delta_ratio or 1.0) < _RUNS_RATIO else ""
+    return f"{steps.verdict}{size} ({interval_words(steps)}{small})"
 
 
 def interval_words(difference: Difference) -> str:

@@ -145,6 +145,7 @@ def _buckets(comparison: Comparison) -> Table:
             Shown("delta_ns", "after minus before"),
             Shown("delta_ratio", "over before"),
             Shown("delta_of_step_ratio", "over the span of a step before"),
+            Shown("steady_ns", "change of the median over steps, which single steps do not make"),
             Shown("cause", "what most of it is", lambda each: each.split.cause),
             Shown("by_count_ns", "by more or fewer executions", lambda each: each.split.count_ns),
             Shown("by_work_ns", "by more or less work in each", lambda each: each.split.work_ns, _ESTIMATE),
