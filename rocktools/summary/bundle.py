@@ -117,11 +117,13 @@ def make_bundle(folder: Path, request: BundleRequest, run: RunCommand, on_progre
     """Make a bundle in a new folder. It appears when it is whole; whether it holds what it promises, `verify` tells.
 
     Raises:
-        UsageError: the folder is taken, or lies in a run directory.
+        UsageError: the folder is taken, is the working folder, or lies in a run directory.
         InputError: an input cannot be read, or no summary can be made of it.
         RocktoolsError: a file cannot be written.
     """
     require_free(folder)
+    if folder.resolve() == Path.cwd():
+        raise UsageError("bundle-here", "a bundle is a new folder, and this is the working folder", where=str(folder))
     if RunDirectories().find(folder / "file") is not None:
         raise UsageError(
             "bundle-in-run", "the bundle would lie in a run directory, whose files it is to hold", where=str(folder)

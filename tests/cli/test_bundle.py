@@ -302,6 +302,14 @@ def test_nothing_is_left_where_no_summary_can_be_made(run: CommandLine, tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
 
 
+def test_working_folder_is_no_new_one(
+    run: CommandLine, run_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran = run("bundle", run_path, "-o", ".")
+    assert (ran.code, "bundle-here" in ran.err) == (2, True)
+
+
 def test_bundle_inside_a_run_is_refused(run: CommandLine, run_path: Path) -> None:
     ran = run("bundle", run_path, "-o", run_path / "bundle")
     assert ran.code == 2
