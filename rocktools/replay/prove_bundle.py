@@ -31,6 +31,14 @@ from rocktools.rundir import hash_file, load_json
 
 REPLAY_SCHEMA = "rocktools.replay/1"
 _SPEC_NAME = "spec.json"
+_SPEC_TYPES: Mapping[str, type | tuple[type, ...]] = {
+    "instruction": str,
+    "kernel": (str, type(None)),
+    "devices_count": int,
+    "program": dict,
+    "launches": list,
+    "origin": (dict, type(None)),
+}
 _EXECUTABLE_NAME = "executable.serialized"
 _DUMPED_TARGET = "*.gpu_target_config.pbtxt"
 
@@ -96,6 +104,7 @@ def read_replay(folder: Path) -> ReplayModule:
     if schema != REPLAY_SCHEMA:
         raise UnsupportedVersion("replay-schema", f"it keeps {schema}, and {REPLAY_SCHEMA} is read", where=str(path))
     try:
+        _require_types(spec)
         file = folder / spec["program"]["file"]
         module = file.read_bytes()
         if hashlib.sha256(module).hexdigest() != spec["program"]["sha256"]:
@@ -114,8 +123,9 @@ def read_replay(folder: Path) -> ReplayModule:
         raise InputError(
             "replay-program", f"the program cannot be read: {error.strerror}", where=str(folder)
         ) from error
-    except (KeyError, TypeError) as error:
-        raise DamagedFile("replay-spec", f"the file lacks something: {error}", where=str(path)) from error
+    except (KeyError, TypeError, ValueError) as error:
+        what = f"the file lacks something, or has it wrong: {error}"
+        raise DamagedFile("replay-spec", what, where=str(path)) from error
 
 
 def find_job_executable(replay: ReplayModule) -> Path | None:
@@ -293,6 +303,28 @@ def _compared(
             findings=(*part.findings, _other_description(replay, target)),
         )
     return AheadOfTime(replay=replay, part=part, target=target, outcome=result.outcome)
+
+
+def _require_types(spec: Mapping[str, Any]) -> None:
+    """That what is read of a spec is what `rocktools extract` writes there.
+
+    Raises:
+        KeyError: an entry is not there.
+        TypeError: an entry is something else.
+    """
+    for name, kinds in _SPEC_TYPES.items():
+        value = spec[name]
+        if not isinstance(value, kinds) or isinstance(value, bool):
+            raise TypeError(f"{name} is {value!r}")
+    for name in ("file", "sha256"):
+        if not isinstance(spec["program"][name], str):
+            raise TypeError(f"the {name} of the program is {spec['program'][name]!r}")
+    for launch in spec["launches"]:
+        sizes = (*(launch["grid_workgroups"] or ()), *(launch["workgroup_workitems"] or ()))
+        if not all(isinstance(size, int) for size in sizes):
+            raise TypeError(f"a launch has the sizes {sizes!r}")
+        if not isinstance(launch["kind"], str) or not isinstance(launch["kernel"], (str, type(None))):
+            raise TypeError(f"a launch is {launch['kind']!r} of the kernel {launch['kernel']!r}")
 
 
 def _launch(entry: Mapping[str, Any]) -> KernelFacts:
