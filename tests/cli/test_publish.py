@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,13 +26,14 @@ def summary(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The stand-in for the client on the path, and an empty server."""
     monkeypatch.syspath_prepend(str(FAKE))
     monkeypatch.delitem(sys.modules, "wandb", raising=False)
     monkeypatch.setenv("FAKE_WANDB_SERVER", str(tmp_path / "server"))
     monkeypatch.delenv("WANDB_MODE", raising=False)
-    return tmp_path / "server"
+    yield tmp_path / "server"
+    sys.modules.pop("wandb", None)
 
 
 @pytest.fixture
