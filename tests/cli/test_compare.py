@@ -148,15 +148,6 @@ def test_long_values_are_cut_for_people_and_whole_for_programs(
     assert whole["inputs_sha256"]["before"][:20] + "…" in cut
 
 
-def test_five_steps_suffice_to_name_what_was_slowed(run: CommandLine, tmp_path: Path) -> None:
-    for name, options in (("a", ("--seed", 1)), ("b", ("--seed", 2, "--slow", "wi_0=8%"))):
-        assert run("demo", "-o", tmp_path / name, "--ranks", 1, "--steps", 5, *options).code == 0
-    document = run.document("track", tmp_path / "a", tmp_path / "b", code=3)
-    failed = {check["subject"]: check["cause"] for check in document["checks"] if check["state"] == "fail"}
-    assert failed
-    assert all("wi_0" in subject and cause == "time" for subject, cause in failed.items())
-
-
 def test_history_and_junit_keep_what_was_found(
     run: CommandLine, summary: Callable[[str], Path], tmp_path: Path
 ) -> None:
