@@ -17,6 +17,7 @@ from compute_files import (
 )
 from fake_replays import write_fake_replay
 from rocpd_files import write_small_trace
+from scoped_run import write_scoped_run
 from summary_documents import summary_of_operations
 from tiny_run import tiny_trace, write_tiny_profile, write_tiny_run
 from trace_json import trace_document, write_trace_json
@@ -166,6 +167,20 @@ def _history(folder: Path) -> Path:
     return folder / "history.jsonl"
 
 
+def _experiments(folder: Path) -> Path:
+    before, path = str(_summaries(folder) / "before.json"), folder / "experiments.jsonl"
+    for why in ("larger tiles", "another mesh"):
+        plan = ("--before", before, "--hypothesis", why, "--predict", "-4..-6%", "--file", str(path))
+        assert main(["experiment", "new", *plan]) == 0
+    return path
+
+
+def _ledger_document(folder: Path) -> Path:
+    path = folder / "ledger.json"
+    assert main(["ledger", str(write_scoped_run(folder / "run", devices_count=2)), "-o", str(path)]) == 0
+    return path
+
+
 def _model(folder: Path) -> Path:
     path = folder / "model.yaml"
     path.write_text(_MODEL.read_text(encoding="utf-8"), encoding="utf-8")
@@ -243,6 +258,17 @@ LATER_SUBJECTS = (
         "before.json",
     ),
     Subject("history", _history, (lambda path: ("history", path),)),
+    Subject("experiments", _experiments, (lambda path: ("experiment", "list", "--file", path),)),
+    Subject(
+        "ledger_document",
+        _ledger_document,
+        (
+            lambda path: (
+                *("model", "bounds", "mixtral-8x7b", "--tokens", 8192, "--sequence", 4096),
+                *("--devices", 2, "--device", "MI355X", "--ledger", path),
+            ),
+        ),
+    ),
     *(
         Subject(
             f"ceilings_{kind}",
@@ -264,5 +290,5 @@ LATER_SUBJECTS = (
     ),
 )
 """Inputs that are no traces, profiles or programs."""
-LATER_JSON = {"trace_json", "replay_spec", "replay_proof", "compared"}
+LATER_JSON = {"trace_json", "replay_spec", "replay_proof", "compared", "ledger_document"}
 """Those of them whose file is one JSON document."""

@@ -72,6 +72,7 @@ def read_experiments(path: Path) -> tuple[tuple[Experiment, ...], tuple[Finding,
 def _parse(line: str, where: str) -> Plan | Record:
     try:
         document: Any = json.loads(line)
+        json.dumps(document, ensure_ascii=False).encode("utf-8")  # half of a character can be told to nobody
     except (ValueError, RecursionError) as error:
         raise DamagedFile("experiment-json", f"this is no JSON: {error}", where=where) from error
     if not isinstance(document, Mapping) or document.get("schema") != SCHEMA:

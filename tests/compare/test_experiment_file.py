@@ -123,6 +123,17 @@ def test_file_that_is_not_there_is_an_input_error(tmp_path: Path) -> None:
         append_line(tmp_path / "no" / "folder.jsonl", _plan("E1"))
 
 
+def test_line_with_half_of_a_character_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "experiments.jsonl"
+    append_line(path, _plan("E1"))
+    document = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**document, "experiment_id": "\ud800"}) + "\n", encoding="utf-8")
+    append_line(path, _plan("E2"))
+    found, findings = read_experiments(path)
+    assert [each.plan.experiment_id for each in found] == ["E2"]
+    assert [each.where for each in findings] == [f"{path}:1"]
+
+
 def test_lines_are_plain_json(tmp_path: Path) -> None:
     path = tmp_path / "experiments.jsonl"
     append_line(path, _record("E1", 1))
