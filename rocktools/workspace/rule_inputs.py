@@ -74,6 +74,8 @@ def build_rule_inputs(
     Raises:
         UsageError: the GPU that was named does not exist, or is not what the files say.
     """
+    if _is_of_host(rows):
+        return BuiltInputs(inputs=_inputs_of_host(_used_programs(runs, rows), claims, reports), findings=())
     measured, findings = _measure(runs, rows, steps)
     absences = {**measured.absences, "claims": _NO_CLAIMS}
     programs = _used_programs(runs, rows)
@@ -101,6 +103,24 @@ def build_rule_inputs(
         absences=absences,
     )
     return BuiltInputs(inputs=inputs, findings=findings)
+
+
+def _is_of_host(rows: pd.DataFrame) -> bool:
+    """Whether the CPU backend ran everything."""
+    devices = rows["device"].unique()
+    return len(devices) > 0 and all(str(name).endswith(_HOST_DEVICE) for name in devices)
+
+
+def _inputs_of_host(programs: Sequence[HloModule], claims: Claims | None, reports: Sequence[str | Path]) -> RuleInputs:
+    """The program and the claims: threads of a host wait for each other as no GPU does."""
+    reason = "no GPU ran anything: times are of threads of a host"
+    return RuleInputs(
+        programs=tuple(programs) or None,
+        kernel_work=build_kernel_work(programs) if programs else None,
+        assignments=None if claims is None else _assignments(reports),
+        claims=claims,
+        absences={**dict.fromkeys(INPUT_MEANINGS, reason), "claims": _NO_CLAIMS},
+    )
 
 
 def _measure(runs: AttributedRuns, rows: pd.DataFrame, steps: pd.DataFrame) -> tuple[RuleInputs, tuple[Finding, ...]]:

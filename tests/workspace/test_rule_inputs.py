@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from scoped_run import write_scoped_run
 
@@ -100,3 +101,15 @@ def test_frames_agree_with_each_other(scoped: RuleInputs) -> None:
 def test_missing_path_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError):
         build_program_inputs([tmp_path / "none"], None, reason="no trace")
+
+
+def test_threads_of_a_host_are_judged_by_no_rule_about_devices(tmp_path: Path) -> None:
+    job = write_scoped_run(tmp_path / "job")
+    with Workspace.open([job]) as workspace:
+        runs = attribute_workspace(workspace, AttributionOptions(component_map=read_shipped_map("maxtext")))
+        rows = runs.rows.assign(device=pd.Categorical(["host0:cpu"] * len(runs.rows)))
+        report = check_rules(build_rule_inputs(workspace, runs, rows, runs.steps.counted).inputs)
+    reasons = {each.rule.name: each.reason for each in report.silent}
+    for name in ("exposed-collective", "input-starvation", "straggler", "host-bound-step"):
+        assert reasons[name] == "no GPU ran anything: times are of threads of a host"
+    assert {str(each.rule.group) for each in report.findings} <= {"capture-quality"}
