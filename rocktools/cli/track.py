@@ -48,9 +48,9 @@ def command(
 ) -> int:
     """Hold the difference of two runs against thresholds: pass, warn or fail. The exit code is 3 where it fails.
 
-    By default the median step may grow by 5 %, its 90th percentile by 10 %, and each component by 5 % of its own time,
-    where that is at least 0.5 % of the step and no chance. Warnings begin earlier, and where too few steps were
-    recorded to tell.
+    By default the median step may grow by 5 %, its 90th percentile by 10 %, time between steps by 5 % of a step, and
+    each component by 5 % of its own time, where that is at least 0.2 % of the step and no chance. Warnings begin
+    earlier, and where too few steps were recorded to tell.
 
     BEFORE and AFTER are as for `rocktools compare`.
     """
