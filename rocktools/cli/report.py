@@ -12,7 +12,7 @@ from rocktools.errors import EXIT_GOOD, UsageError
 
 
 @click.command("report")
-@click.argument("path", metavar="SUMMARY", type=click.Path(path_type=Path))
+@click.argument("source", metavar="SUMMARY|RUN")
 @click.option("--html", "is_html", is_flag=True, help="One HTML file that loads nothing; needs -o.")
 @click.option(
     "--top",
@@ -30,23 +30,23 @@ from rocktools.errors import EXIT_GOOD, UsageError
     type=click.Path(path_type=Path),
     help="The new file; .html is HTML.  [default: standard output]",
 )
-def command(path: Path, is_html: bool, top: int, target: Path | None) -> int:
+def command(source: str, is_html: bool, top: int, target: Path | None) -> int:
     """Write a report of a summary: verdict, steps, ledger, overlap, operations, rooflines, doubts, provenance.
 
-    SUMMARY is what `rocktools summarize -o FILE.json` wrote. Without --html the report is Markdown. The same summary
-    gives the same report, byte for byte.
+    SUMMARY is what `rocktools summarize -o FILE.json` wrote; a run directory, a trace or a profile is summarized first.
+    Without --html the report is Markdown. The same summary gives the same report, byte for byte.
     """
+    from rocktools.cli.summaries import load_summary
     from rocktools.render.report_html import render_html
     from rocktools.render.report_markdown import render_report_markdown
     from rocktools.render.report_sections import build_report
-    from rocktools.summary.document import read_summary
 
     is_html = is_html or (target is not None and target.suffix.lower() in (".html", ".htm"))
     if is_html and target is None:
         raise UsageError("html-needs-file", "an HTML report is a file", hint="-o report.html")
     if target is not None:
         require_new_path(target)
-    summary = read_summary(path)
+    summary = load_summary(source)
     report = build_report(summary)
     with working("writing the report"):
         text = render_html(report) if is_html else render_report_markdown(report, rows_count=top)
@@ -55,6 +55,5 @@ def command(path: Path, is_html: bool, top: int, target: Path | None) -> int:
         return EXIT_GOOD
     with new_file(target) as temporary:
         temporary.write_text(text, encoding="utf-8")
-    stamp = " (simulated)" if summary.is_simulated else ""
-    click.echo(f"{target}: {'HTML' if is_html else 'Markdown'} report of {summary.title}{stamp}")
+    click.echo(f"{target}: {'HTML' if is_html else 'Markdown'} report of {summary.title}")
     return EXIT_GOOD

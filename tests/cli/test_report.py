@@ -83,6 +83,14 @@ def test_markdown_is_the_same_every_time_and_cut_where_it_was_asked(
     assert (tmp_path / "report.md").read_text(encoding="utf-8") == one.out
 
 
+def test_a_run_is_summarized_on_the_spot(run: CommandLine, run_path: Path, summary_path: Path) -> None:
+    whole = run("report", run_path)
+    assert whole.code == 0
+    of_summary = run("report", summary_path).out.splitlines()
+    # Only the summary of now says when it was made.
+    assert whole.out.splitlines()[:-1] == of_summary[:-1]
+
+
 def test_what_cannot_be_is_refused(run: CommandLine, summary_path: Path, tmp_path: Path) -> None:
     ran = run("report", summary_path, "--html")
     assert ran.code == 2
