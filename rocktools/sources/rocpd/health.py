@@ -6,6 +6,7 @@ info`), not on every load; what loading itself stumbles over is reported there.
 
 from __future__ import annotations
 
+import re
 import shlex
 
 import numpy as np
@@ -34,6 +35,8 @@ _TIME_COLUMNS = {
     "memory_allocate": ("start", "end"),
     "sample": ("timestamp",),
 }
+_RARE = re.compile(r"^SQ_INSTS_|_ATOMIC")  # what a program may have none of
+_SHOWN_COUNTERS = 4
 
 
 def check_process(reader: TableReader, process: ProcessTables, *, is_counter_pass: bool) -> list[Finding]:
@@ -343,10 +346,17 @@ def check_counters(reader: TableReader, process: ProcessTables, *, is_counter_pa
         ]
     is_zero = (part["min_value"] == 0) & (part["max_value"] == 0)
     findings = []
+    unused: list[str] = []
+    counting_blocks = {
+        name.partition("_")[0] for code, name in enumerate(label.names) if not is_zero[label.codes == code].all()
+    }
     for code, name in sorted(enumerate(label.names), key=lambda pair: pair[1]):
         is_this = label.codes == code
         recorded = len(np.unique(dispatch_ids[is_this]))  # kernel replay repeats a dispatch in several passes
-        if recorded and is_zero[is_this].all():
+        is_rare = _RARE.search(name) is not None and name.partition("_")[0] in counting_blocks
+        if recorded and is_zero[is_this].all() and is_rare:
+            unused.append(name)
+        elif recorded and is_zero[is_this].all():
             findings.append(
                 _finding(
                     process,
@@ -369,6 +379,19 @@ def check_counters(reader: TableReader, process: ProcessTables, *, is_counter_pa
                     dispatches_count=counted,
                 )
             )
+    if unused:
+        shown = ", ".join(unused[:_SHOWN_COUNTERS]) + (", ..." if len(unused) > _SHOWN_COUNTERS else "")
+        findings.append(
+            _finding(
+                process,
+                "instructions-not-executed",
+                Severity.NOTE,
+                f"{count_noun(len(unused), 'counter')} of instructions or atomics count nothing in any dispatch, and "
+                f"others of their blocks do: {shown}",
+                "a program in one format has no instructions of the others; if it should have, count them alone",
+                counters_count=len(unused),
+            )
+        )
     return findings
 
 

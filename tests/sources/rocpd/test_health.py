@@ -312,6 +312,19 @@ def test_counter_that_is_zero_throughout_is_suspect(tmp_path: Path) -> None:
     assert finding.message == "SQ_WAVES is 0 in all 2 dispatches"
 
 
+def test_instructions_that_no_kernel_has_are_no_suspect_where_others_were_counted(tmp_path: Path) -> None:
+    path = write_counter_pass(tmp_path / "t.db")
+    for number, name in ((1, "SQ_INSTS_MFMA"), (2, "SQ_INSTS_VALU_ADD_F16")):
+        edit(path, f"UPDATE rocpd_info_pmc{{_}} SET name = '{name}', symbol = '{name}' WHERE id = {number}")
+    edit(path, "UPDATE rocpd_pmc_event{_} SET value = 0 WHERE pmc_id = 2")
+    [finding] = run(counters, path)
+    assert (finding.rule, finding.severity) == ("instructions-not-executed", Severity.NOTE)
+    assert "SQ_INSTS_VALU_ADD_F16" in finding.message
+    # Without any other that counted, it may be the device that counts nothing.
+    edit(path, "UPDATE rocpd_pmc_event{_} SET value = 0 WHERE pmc_id = 1")
+    assert {each.rule for each in run(counters, path)} == {"counter-all-zero"}
+
+
 def test_counter_that_some_dispatches_lack_is_named(tmp_path: Path) -> None:
     """rs#11335: each selected dispatch lacked a pass, without a warning."""
     path = write_counter_pass(tmp_path / "t.db")
