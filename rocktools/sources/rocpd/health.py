@@ -379,20 +379,25 @@ def check_counters(reader: TableReader, process: ProcessTables, *, is_counter_pa
                     dispatches_count=counted,
                 )
             )
-    if unused:
-        shown = ", ".join(unused[:_SHOWN_COUNTERS]) + (", ..." if len(unused) > _SHOWN_COUNTERS else "")
-        findings.append(
-            _finding(
-                process,
-                "instructions-not-executed",
-                Severity.NOTE,
-                f"{count_noun(len(unused), 'counter')} of instructions or atomics count nothing in any dispatch, and "
-                f"others of their blocks do: {shown}",
-                "a program in one format has no instructions of the others; if it should have, count them alone",
-                counters_count=len(unused),
-            )
+    return [*findings, *_unused_counters(process, unused)]
+
+
+def _unused_counters(process: ProcessTables, names: Sequence[str]) -> list[Finding]:
+    """Counters of which a program may have none, in one finding."""
+    if not names:
+        return []
+    shown = ", ".join(names[:_SHOWN_COUNTERS]) + (", ..." if len(names) > _SHOWN_COUNTERS else "")
+    return [
+        _finding(
+            process,
+            "instructions-not-executed",
+            Severity.NOTE,
+            f"{count_noun(len(names), 'counter')} of instructions or atomics count nothing in any dispatch, and "
+            f"others of their blocks do: {shown}",
+            "a program in one format has no instructions of the others; if it should have, count them alone",
+            counters_count=len(names),
         )
-    return findings
+    ]
 
 
 def check_privacy(reader: TableReader, process: ProcessTables) -> list[Finding]:
