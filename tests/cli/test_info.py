@@ -306,13 +306,14 @@ def test_samples_that_the_view_hides_are_told(shared: Path, run: CommandLine) ->
 
 def test_people_see_traces_before_counter_passes_and_ranks_in_order(tmp_path: Path, run: CommandLine) -> None:
     demo = tmp_path / "demo"
-    run("demo", "-o", demo)
+    run("demo", "-o", demo, "--ranks", 2, "--steps", 1)
     lines = run("info", demo).out.splitlines()
     processes = [line.split() for line in lines if line.startswith("demo ")]
     assert [next(word for word in words if word in ("trace", "counters")) for words in processes] == [
-        *("trace", "trace", "counters")
+        *("trace", "trace", "counters", "counters", "counters")
     ]
-    assert [next(word for word in words if word.startswith("471")) for words in processes] == ["4711", "4712", "4713"]
+    pids = ["41000", "41011", "42000", "43000", "44000"]
+    assert [next(word for word in words if word in pids) for words in processes] == pids
     assert [line.split()[0] for line in lines if "kernel dispatches" in line] == [words[1] for words in processes]
 
 
