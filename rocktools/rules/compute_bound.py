@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from rocktools.evidence import Evidence
 from rocktools.findings import Finding, Severity
-from rocktools.rules.bound_points import bound_time, largest_text
+from rocktools.rules.bound_points import bound_message, bound_numbers, bound_time
 from rocktools.rules.inputs import RuleInputs
 from rocktools.rules.rule import Confirmation, Outcome, Rule, RuleFinding, RuleGroup, Threshold
 from rocktools.rules.step_times import cells_count, mean_step_ns
-from rocktools.units import count_noun, format_duration, format_ratio
 
 BOUND_RATIO = 0.3
 
@@ -19,25 +17,17 @@ def check_compute_bound(inputs: RuleInputs) -> Outcome:
     assert inputs.step_times is not None
     step_ns = mean_step_ns(inputs.step_times)
     found = bound_time(inputs.points, "compute", cells_count(inputs.step_times))
-    if found.bound_ns < BOUND_RATIO * step_ns:
+    if found.evidence is None or found.bound_ns < BOUND_RATIO * step_ns:
         return []
     finding = Finding(
         rule="compute-bound",
         severity=Severity.NOTE,
         where=found.largest,
-        message=f"{format_duration(found.bound_ns)} of each step ({format_ratio(found.bound_ns / step_ns)}) is bound "
-        f"by the peak of the units, in {count_noun(found.points_count, 'instruction')}; the largest is "
-        f"{largest_text(found)}",
-        numbers={
-            "bound_ns": found.bound_ns,
-            "step_ns": step_ns,
-            "share_ratio": found.bound_ns / step_ns,
-            "points_count": found.points_count,
-            "largest_roof_ratio": found.largest_ratio,
-        },
+        message=bound_message(found, step_ns, "the peak of the units"),
+        numbers=bound_numbers(found, step_ns),
         advice="fewer FLOPs (rematerialization, padding, causal blocks), or a format with a higher peak",
     )
-    return [RuleFinding(finding=finding, explained_ns=found.bound_ns, evidence=Evidence.COMPILER_ESTIMATE)]
+    return [RuleFinding(finding=finding, explained_ns=found.bound_ns, evidence=found.evidence)]
 
 
 RULE = Rule(

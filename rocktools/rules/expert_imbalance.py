@@ -9,10 +9,12 @@ from rocktools.rules.rank_lateness import (
     OTHERS_ALIKE_RATIO,
     STRAGGLER_RATIO,
     find_lateness,
+    lateness_numbers,
+    lateness_text,
 )
 from rocktools.rules.rule import CannotSay, Confirmation, Outcome, Rule, RuleFinding, RuleGroup, Threshold
 from rocktools.rules.step_times import mean_step_ns
-from rocktools.units import format_duration, format_ratio
+from rocktools.units import format_duration
 
 
 def check_expert_imbalance(inputs: RuleInputs) -> Outcome:
@@ -30,19 +32,10 @@ def check_expert_imbalance(inputs: RuleInputs) -> Outcome:
             rule="expert-imbalance",
             severity=Severity.WARNING,
             where=late.device,
-            message=f"{late.device} is late by {format_duration(late.lateness_ns)} in each step of "
-            f"{format_duration(step_ns)}, {format_duration(late.cost_ns)} of it with nothing to hide it under "
-            f"({format_ratio(late.cost_ns / step_ns)}): it computes "
+            message=f"{lateness_text(late, step_ns)}: it computes "
             f"{format_duration(late.expert_excess_ns)} longer in experts, and "
             f"{format_duration(max(0.0, late.other_excess_ns))} in everything else",
-            numbers={
-                "lateness_ns": late.lateness_ns,
-                "cost_ns": late.cost_ns,
-                "step_ns": step_ns,
-                "share_ratio": late.cost_ns / step_ns,
-                "expert_excess_ns": late.expert_excess_ns,
-                "other_excess_ns": late.other_excess_ns,
-            },
+            numbers=lateness_numbers(late, step_ns),
             advice="tokens of each expert from the router's metrics; load-balancing loss or bias, or a capacity limit",
         )
         found.append(RuleFinding(finding=finding, explained_ns=late.cost_ns))

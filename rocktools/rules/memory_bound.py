@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from rocktools.evidence import Evidence
 from rocktools.findings import Finding, Severity
-from rocktools.rules.bound_points import bound_time, largest_text
+from rocktools.rules.bound_points import bound_message, bound_numbers, bound_time
 from rocktools.rules.inputs import RuleInputs
 from rocktools.rules.rule import Confirmation, Outcome, Rule, RuleFinding, RuleGroup, Threshold
 from rocktools.rules.step_times import cells_count, mean_step_ns
-from rocktools.units import count_noun, format_duration, format_ratio
 
 BOUND_RATIO = 0.3
 
@@ -19,7 +17,7 @@ def check_memory_bound(inputs: RuleInputs) -> Outcome:
     assert inputs.step_times is not None
     step_ns = mean_step_ns(inputs.step_times)
     found = bound_time(inputs.points, "memory", cells_count(inputs.step_times))
-    if found.bound_ns < BOUND_RATIO * step_ns:
+    if found.evidence is None or found.bound_ns < BOUND_RATIO * step_ns:
         return []
     intensity = found.intensity_flop_per_byte
     told = "" if intensity is None else f", at {intensity:.3g} FLOP/B together"
@@ -27,19 +25,14 @@ def check_memory_bound(inputs: RuleInputs) -> Outcome:
         rule="memory-bound",
         severity=Severity.NOTE,
         where=found.largest,
-        message=f"{format_duration(found.bound_ns)} of each step ({format_ratio(found.bound_ns / step_ns)}) is bound "
-        f"by HBM, in {count_noun(found.points_count, 'instruction')}{told}; the largest is {largest_text(found)}",
+        message=bound_message(found, step_ns, "HBM", told),
         numbers={
-            "bound_ns": found.bound_ns,
-            "step_ns": step_ns,
-            "share_ratio": found.bound_ns / step_ns,
-            "points_count": found.points_count,
-            "largest_roof_ratio": found.largest_ratio,
+            **bound_numbers(found, step_ns),
             **({} if intensity is None else {"intensity_flop_per_byte": intensity}),
         },
         advice="fewer bytes: fuse neighbours, keep tiles in LDS, smaller formats; larger tiles reuse more",
     )
-    return [RuleFinding(finding=finding, explained_ns=found.bound_ns, evidence=Evidence.COMPILER_ESTIMATE)]
+    return [RuleFinding(finding=finding, explained_ns=found.bound_ns, evidence=found.evidence)]
 
 
 RULE = Rule(

@@ -21,6 +21,7 @@ from rocktools.timeline.clocks import host_of
 from rocktools.timeline.grouping import codes_of, group_rows
 from rocktools.timeline.late_rank import LateCause
 from rocktools.timeline.ranks import common_steps
+from rocktools.units import format_duration, format_ratio
 
 STRAGGLER_RATIO = 0.03
 EXPERT_SHARE_RATIO = 0.5
@@ -53,6 +54,26 @@ class Lateness:
     expert_excess_ns: float
     other_excess_ns: float
     is_of_experts: bool
+
+
+def lateness_text(late: Lateness, step_ns: float) -> str:
+    """Who is late, by how much of a step, and how much of that costs."""
+    return (
+        f"{late.device} is late by {format_duration(late.lateness_ns)} in each step of {format_duration(step_ns)}, "
+        f"{format_duration(late.cost_ns)} of it with nothing to hide it under ({format_ratio(late.cost_ns / step_ns)})"
+    )
+
+
+def lateness_numbers(late: Lateness, step_ns: float) -> dict[str, int | float]:
+    """The numbers of a late device that findings cite."""
+    return {
+        "lateness_ns": late.lateness_ns,
+        "cost_ns": late.cost_ns,
+        "step_ns": step_ns,
+        "share_ratio": late.cost_ns / step_ns,
+        "expert_excess_ns": late.expert_excess_ns,
+        "other_excess_ns": late.other_excess_ns,
+    }
 
 
 def find_lateness(inputs: RuleInputs) -> list[Lateness]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from rocktools.findings import Finding, Severity
 from rocktools.rules.inputs import RuleInputs
-from rocktools.rules.rank_lateness import STRAGGLER_RATIO, find_lateness
+from rocktools.rules.rank_lateness import STRAGGLER_RATIO, find_lateness, lateness_numbers, lateness_text
 from rocktools.rules.rule import CannotSay, Confirmation, Outcome, Rule, RuleFinding, RuleGroup, Threshold
 from rocktools.rules.step_times import mean_step_ns
 from rocktools.timeline.late_rank import LOOK_AT, LateCause
-from rocktools.units import format_duration, format_ratio
 
 _HOW = {
     LateCause.LATE_INPUT: "it begins its steps later",
@@ -35,17 +34,8 @@ def check_straggler(inputs: RuleInputs) -> Outcome:
             rule="straggler",
             severity=Severity.WARNING,
             where=late.device,
-            message=f"{late.device} is late by {format_duration(late.lateness_ns)} in each step of "
-            f"{format_duration(step_ns)}, {format_duration(late.cost_ns)} of it with nothing to hide it under "
-            f"({format_ratio(late.cost_ns / step_ns)}): {_HOW[late.cause]}; {seen}",
-            numbers={
-                "lateness_ns": late.lateness_ns,
-                "cost_ns": late.cost_ns,
-                "step_ns": step_ns,
-                "share_ratio": late.cost_ns / step_ns,
-                "expert_excess_ns": late.expert_excess_ns,
-                "other_excess_ns": late.other_excess_ns,
-            },
+            message=f"{lateness_text(late, step_ns)}: {_HOW[late.cause]}; {seen}",
+            numbers=lateness_numbers(late, step_ns),
             advice=f"look at {LOOK_AT[late.cause]}",
         )
         found.append(RuleFinding(finding=finding, explained_ns=late.cost_ns))
