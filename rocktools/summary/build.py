@@ -35,7 +35,7 @@ from rocktools.summary.measured_operations import build_operations_block, measur
 from rocktools.summary.names import build_names
 from rocktools.summary.perfetto_fallback import Converted, convert_perfetto_traces
 from rocktools.summary.recorded import read_recorded_runs
-from rocktools.summary.rule_candidates import with_rules
+from rocktools.summary.rule_candidates import doubts_of, with_rules
 from rocktools.units import count_noun, format_duration
 from rocktools.workspace.metrics import Metrics
 
@@ -79,7 +79,7 @@ def build_summary_and_rows(paths: Sequence[str | Path], options: SummaryOptions)
 
 def _summarize(gathered: Gathered, converted: Converted, options: SummaryOptions, log: StepLogFile | None) -> Summary:
     """The summary of what was gathered."""
-    draft = _Draft(findings=_unique([*converted.findings, *gathered.findings]))
+    draft = _Draft(findings=_unique([*converted.findings, *gathered.findings, *doubts_of(gathered.rules)]))
     paths, limits = converted.paths, options.limits
     counted = build_counters(gathered, paths, options.counters, limit=limits.quantities_count)
     draft.add("counters", counted.block, counted.findings)

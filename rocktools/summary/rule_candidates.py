@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rocktools.evidence import Evidence
-from rocktools.findings import Severity
+from rocktools.findings import Finding, Severity
 from rocktools.rules.catalog import RankedFinding, RuleReport
+from rocktools.rules.rule import RuleGroup
 from rocktools.summary.document import Candidate, CandidateEvidence
 
 # Rule -> the candidate that says the same by sums.
@@ -38,7 +39,7 @@ def with_rules(candidates: Sequence[Candidate], report: RuleReport | None) -> tu
     """
     if report is None:
         return tuple(candidates)
-    found = [each for each in report.findings if each.rule.group.value != "lint"]
+    found = [each for each in report.findings if each.rule.group is not RuleGroup.LINT and not _is_doubt(each)]
     faults = [_candidate(each) for each in found if each.found.finding.severity in _FAULTS]
     notes = [_candidate(each) for each in found if each.found.finding.severity not in _FAULTS]
     told = {SAME_CANDIDATES.get(each.rule.name) for each in found if each.found.finding.severity in _FAULTS}
@@ -46,6 +47,15 @@ def with_rules(candidates: Sequence[Candidate], report: RuleReport | None) -> tu
     rest += [each for each in notes if each.most_saved_ns is not None]
     rest.sort(key=lambda each: -(each.most_saved_ns or 0.0))
     return (*faults, *rest)
+
+
+def doubts_of(report: RuleReport | None) -> list[Finding]:
+    """What rules say of the recording that costs no time: to be read with all numbers, and nothing to try."""
+    return [] if report is None else [each.found.finding for each in report.findings if _is_doubt(each)]
+
+
+def _is_doubt(ranked: RankedFinding) -> bool:
+    return ranked.rule.group is RuleGroup.CAPTURE_QUALITY and ranked.found.explained_ns is None
 
 
 def _candidate(ranked: RankedFinding) -> Candidate:

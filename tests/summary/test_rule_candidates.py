@@ -13,7 +13,7 @@ from rocktools.render.report_verdict import verdict_of
 from rocktools.rules.catalog import RULES, RankedFinding, RuleReport, find_rule
 from rocktools.rules.rule import RuleFinding
 from rocktools.summary.document import Candidate, CandidateEvidence, read_summary
-from rocktools.summary.rule_candidates import SAME_CANDIDATES, with_rules
+from rocktools.summary.rule_candidates import SAME_CANDIDATES, doubts_of, with_rules
 
 
 @pytest.fixture
@@ -75,6 +75,16 @@ def test_notes_are_ranked_by_what_they_explain_and_lints_are_no_candidates() -> 
 
 def _is_rule(name: str) -> bool:
     return any(rule.name == name for rule in RULES)
+
+
+def test_a_doubt_about_the_recording_is_a_doubt_and_nothing_to_try() -> None:
+    report = _report(
+        _ranked("warm-up-captured", Severity.WARNING, 60.0), _ranked("one-rank-only", Severity.WARNING, None)
+    )
+    found = with_rules((_own("a", 90.0),), report)
+    assert [each.candidate_id for each in found] == ["warm-up-captured", "a"]
+    assert [each.rule for each in doubts_of(report)] == ["one-rank-only"]
+    assert doubts_of(None) == []
 
 
 def test_without_a_report_the_numbers_alone_speak() -> None:
