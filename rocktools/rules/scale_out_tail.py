@@ -31,14 +31,21 @@ def check_scale_out(inputs: RuleInputs) -> Outcome:
     tail_ns = tail.of(cells, is_far)
     if tail_ns < TAIL_RATIO * step_ns:
         return []
-    moved = float(tail.frame.loc[is_far, "payload_bytes"].fillna(0).sum()) / cells
+    payloads = tail.frame.loc[is_far, "payload_bytes"]
+    moved = None if payloads.isna().any() else float(payloads.sum()) / cells
+    told = "" if moved is None else f", with payloads of {format_si(moved, 'B')} a step"
     finding = Finding(
         rule="scale-out-tail",
         severity=Severity.WARNING,
         where="end of the backward pass",
         message=f"{format_duration(tail_ns)} of each step ({format_ratio(tail_ns / step_ns)}) waits behind the "
-        f"backward pass for reductions across nodes, with payloads of {format_si(moved, 'B')} a step",
-        numbers={"tail_ns": tail_ns, "step_ns": step_ns, "share_ratio": tail_ns / step_ns, "payload_bytes": moved},
+        f"backward pass for reductions across nodes{told}",
+        numbers={
+            "tail_ns": tail_ns,
+            "step_ns": step_ns,
+            "share_ratio": tail_ns / step_ns,
+            **({} if moved is None else {"payload_bytes": moved}),
+        },
         advice="send earlier buckets during the backward pass; hold the bandwidth against that of the NIC",
     )
     return [RuleFinding(finding=finding, explained_ns=tail_ns, evidence=Evidence.MEASURED)]

@@ -118,6 +118,10 @@ def _trace_overview(summary: Summary) -> Json:
     for name in ("ledger", "collectives", "gaps", "regions"):
         block = getattr(summary, name)
         warnings += [f"no {name}: {block.reason}"] if isinstance(block, Missing) else []
+    # That shape has whole numbers here, and no way to leave one out.
+    unknown = {"num_processes": summary.metadata.processes_count, "num_threads": overview.streams_count}
+    unknown["num_events_total"] = None if all(count is None for count in counts) else complete
+    warnings += [f"{name} is not known, and 0 stands for it" for name, count in unknown.items() if count is None]
     return {
         "display_time_unit": "ns",
         "num_events_total": complete,

@@ -25,13 +25,20 @@ ENTRY %main (p: f32[8]) -> f32[8] {
 """
 
 
-def _step(start: int, end: int, name: str = "far", phase: str = "backward", nodes: int = 8):
+def _step(
+    start: int,
+    end: int,
+    name: str = "far",
+    phase: str = "backward",
+    nodes: int = 8,
+    payload_bytes: int | None = 1000,
+):
     """Backward compute ends at 80 ms; an all-reduce runs from start to end."""
     reduction = {"activity": "communication", "collective": "all-reduce", "instruction": name, "program_id": "7"}
     rows = [
         {"start": 0, "end": 40 * MS, "phase": "forward"},
         {"start": 40 * MS, "end": 80 * MS, "phase": phase},
-        {**reduction, "start": start * MS, "end": end * MS, "phase": "backward", "payload_bytes": 1000},
+        {**reduction, "start": start * MS, "end": end * MS, "phase": "backward", "payload_bytes": payload_bytes},
         {"start": 99 * MS, "end": 100 * MS, "phase": "optimizer"},
     ]
     counts = {"node0": nodes, "node1": nodes}
@@ -51,6 +58,13 @@ def test_reduction_that_outlasts_the_backward_pass_is_a_tail():
     assert explained == 10 * MS
     assert finding.numbers["hidden_ratio"] == pytest.approx(0.75)
     assert found(AFTER, _step(50, 90)) == []
+
+
+def test_payload_that_nobody_knows_is_not_told():
+    finding, explained = only(FAR, _step(80, 95, payload_bytes=None))
+    assert explained == 15 * MS
+    assert "payload_bytes" not in finding.numbers
+    assert "payload" not in finding.message
 
 
 @pytest.mark.parametrize("rule", [AFTER, TAIL, FAR])
