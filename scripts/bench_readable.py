@@ -13,6 +13,7 @@ import base64
 import contextlib
 import hashlib
 import json
+import logging
 import os
 import resource
 import select
@@ -219,6 +220,8 @@ def main(arguments: Sequence[str]) -> int:
     if list(arguments) == [WORKER]:
         work()
         return 0
+    # Without a GPU jax logs a traceback for AMD's plugin, which nothing here uses.
+    logging.getLogger("jax._src.xla_bridge").setLevel(logging.CRITICAL)
     parser = argparse.ArgumentParser(prog="scripts/bench readable", description="Readable forms of whole programs.")
     parser.add_argument("programs", nargs="*", type=Path, help="default: those under ROCKTOOLS_SHARED")
     parser.add_argument("--every", type=int, default=1, help="only each Nth fusion")
