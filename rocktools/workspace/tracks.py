@@ -156,5 +156,6 @@ def _add_samples(builder: TrackBuilder, workspace: Workspace, window_ns: tuple[i
     group = builder.add_track(f"{prefix}samples")
     for names, part in samples.groupby(["track", "quantity", "value_unit"], observed=True, sort=True, dropna=False):
         track, quantity, unit = (None if pd.isna(each) else str(each) for each in names)
-        title = ", ".join(each for each in (track, quantity) if each) or "value"
+        words = [track] if track and quantity and quantity in track else [track, quantity]
+        title = ", ".join(each for each in words if each) or "value"
         builder.add_values(title, group, unit or "value", part["time_ns"].to_numpy(dtype=np.int64), part["value"])

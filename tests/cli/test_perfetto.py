@@ -92,3 +92,14 @@ def test_a_real_profile_becomes_a_picture(run, shared, tmp_path):
     assert len(device) == 150
     assert all("instruction" in s.arguments for s in device)
     assert sum(len(s.flows_in) for s in read.slices) == sum(len(s.flows_out) for s in read.slices) > 0
+
+
+@pytest.mark.conformance
+def test_real_samples_become_values_over_time(run, shared, tmp_path):
+    path = shared / "data/rocpd/rocprofsys-mi350x.db"
+    assert run("perfetto", path, "-o", tmp_path / "real.pftrace").code == 0
+    read = read_perfetto((tmp_path / "real.pftrace").read_bytes())
+    rows = [row for row in run.rows("frame", "SAMPLES", path) if row["value"] is not None]
+    assert sum(map(len, read.values.values())) == len(rows) == 752
+    power = [(row["time_ns"], row["value"]) for row in rows if row["track"] == "device_power [0]"]
+    assert read.values["device_power [0]"] == sorted(power)
